@@ -1,0 +1,45 @@
+"""The host's clock: monotonic seconds that stand still while the caller is thinking."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+__all__ = ["PausingClock", "wall_time"]
+
+wall_time = time.time
+
+
+class PausingClock:
+    """``now()`` for the machine; ``jumped()`` compares with the wall clock."""
+
+    __slots__ = ("_monotonic", "_offset", "_paused_at", "_wall", "_wall_offset")
+
+    def __init__(
+        self,
+        monotonic: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._monotonic = monotonic
+        self._wall = wall
+        self._offset = 0.0
+        self._paused_at = 0.0
+        self._wall_offset = wall() - monotonic()
+
+    def now(self) -> float:
+        """Seconds, without the time spent in the caller's code."""
+        return self._monotonic() - self._offset
+
+    def pause(self) -> None:
+        """The caller has an event and takes its time."""
+        self._paused_at = self._monotonic()
+
+    def resume(self) -> None:
+        """The caller wants the next event."""
+        self._offset += self._monotonic() - self._paused_at
+
+    def jumped(self) -> float:
+        """Seconds by which the wall clock ran ahead since the last question; the machine slept."""
+        offset = self._wall() - self._monotonic()
+        jump, self._wall_offset = offset - self._wall_offset, offset
+        return jump

@@ -1,0 +1,393 @@
+"""The sync client: the same turns in plain threads. Thin: it moves bytes, ``_core`` decides."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from midthought.statemachine import Answered, Ask, Event, Refused, TurnFinished
+
+from ._base_client import BaseClient, Opening, connection_phase, exhausted
+from ._call import PreparedCall
+from ._core import TurnCore
+from ._pool import Pools
+from ._reply import Reply
+from ._sockets import shut_down
+
+__all__ = ["Client", "Stream"]
+
+
+class Client(BaseClient):
+    """Streams turns with recovery; ``http_client`` may be any ``httpx.Client``."""
+
+    def __init__(
+        self,
+        policy: Any,
+        *,
+        http_client: httpx.Client | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(policy, **settings)
+        self._pools: Pools[httpx.Client] = Pools(
+            lambda limits: httpx.Client(limits=limits, timeout=None), http_client
+        )
+
+    def stream(self, call: PreparedCall) -> Stream:
+        """Run the call: iterate for events, the last one is ``TurnFinished``.
+
+        Raises ``InvalidPreparedCall`` or ``ClosedClient`` at once.
+        """
+        return Stream(self, self._begin(call))
+
+    def result(self, call: PreparedCall) -> Reply:
+        """Run the call to its end; raises ``RecoveryExhausted`` unless it completed."""
+        with self.stream(call) as stream:
+            for _ in stream:
+                pass
+        if stream.turn.outcome != "completed":
+            raise exhausted(stream._core)
+        return stream.turn
+
+    def close(self) -> None:
+        """Close the client's own connections; running turns end with a transport failure."""
+        self._closed = True
+        for client in self._pools.drain():
+            client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Stream:
+    """The events of one turn. Leaving the loop, or ``with``, closes the response."""
+
+    def __init__(self, client: Client, core: TurnCore) -> None:
+        self._core = core
+        # The generator knows only the core, so that dropping the stream finalises it at once.
+        self._events = _events(client, core, _Exchange(client, core))
+
+    def __iter__(self) -> Iterator[Event]:
+        return self._events
+
+    @property
+    def turn(self) -> Reply:
+        """The turn, live."""
+        return self._core.reply
+
+    def cancel(self) -> None:
+        """The turn is not wanted any more; from any thread, also while a read is blocked."""
+        self._core.tell("cancel")
+
+    def abort(self) -> None:
+        """The program is shutting down."""
+        self._core.tell("abort")
+
+    def yield_(self) -> None:
+        """The caller takes over with what there is."""
+        self._core.tell("yield")
+
+    def close(self) -> None:
+        """Close the response and end the turn, if it has not ended."""
+        self._events.close()  # type: ignore[attr-defined]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _events(client: Client, core: TurnCore, io: _Exchange) -> Iterator[Event]:
+    clock = core.clock
+    try:
+        events = core.begin()
+        while True:
+            if core.closing:
+                io.close()
+            if events:
+                clock.pause()
+                for event in events:
+                    yield event
+                    if core.told and type(event) is not TurnFinished:
+                        break  # what was told comes first; the rest of this read is void
+                clock.resume()
+            if core.told and not core.done:
+                events = core.take_told()
+            elif core.done:
+                break
+            else:
+                events = io.step()
+        io.finish()
+    finally:
+        io.abandon()
+        client._learn(core)
+
+
+class _Alarm:
+    """Shuts a blocked read down at a time; one timer at most, moved lazily."""
+
+    def __init__(self, core: TurnCore) -> None:
+        self._core = core
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
+        self._fires_at = float("inf")
+        self._wanted = float("inf")
+        self._response: httpx.Response | None = None
+
+    def set(self, at: float, response: httpx.Response) -> None:
+        """Shut ``response`` down at ``at`` of the core's clock."""
+        with self._lock:
+            self._wanted, self._response = at, response
+            if at < self._fires_at:
+                self._arm()
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._fires_at = self._wanted
+        left = max(0.0, self._wanted - self._core.clock.now())
+        self._timer = threading.Timer(left, self._fire)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _fire(self) -> None:
+        with self._lock:
+            if self._response is None:
+                return
+            if self._core.clock.now() < self._wanted:
+                self._arm()
+                return
+            shut_down(self._response)
+
+    def off(self) -> None:
+        """Nothing to watch any more."""
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._response = None
+            self._fires_at = self._wanted = float("inf")
+
+
+class _Exchange:
+    """The HTTP side of one turn: at most one response is open."""
+
+    def __init__(self, client: Client, core: TurnCore) -> None:
+        self._client = client
+        self._core = core
+        self._http: httpx.Client | None = None
+        self._response: httpx.Response | None = None
+        self._body: Iterator[bytes] | None = None
+        self._opening: Opening | None = None
+        self._woken = threading.Event()
+        self._alarm = _Alarm(core)
+        core.on_tell(self._wake)
+
+    def step(self) -> list[Event]:
+        """Carry out the order at hand, or read on."""
+        core = self._core
+        if core.send is not None:
+            return self._open()
+        if core.ask is not None:
+            return self._ask(core.ask)
+        if core.wait_until is not None:
+            return self._wait()
+        return self._next()
+
+    def _wake(self) -> None:
+        self._woken.set()
+        response = self._response
+        if response is not None:
+            shut_down(response)
+
+    def _left(self) -> float:
+        return max(0.0, self._core.machine.next_deadline() - self._core.clock.now())
+
+    def _open(self) -> list[Event]:
+        core = self._core
+        send = core.take_send()
+        opening = self._opening = Opening(core.policy, fresh=send.fresh)
+        url, headers, body = self._client._http_request(core, send.request)
+        http = self._http = self._client._pools.take(fresh=send.fresh)
+
+        def trace(name: str, info: dict[str, Any]) -> None:
+            opening.saw(name)
+
+        request = http.build_request(
+            "POST",
+            url,
+            headers=headers,
+            content=body,
+            extensions={"timeout": opening.timeout, "trace": trace},
+        )
+        sending = _Sending(http, request, self._woken)
+        if not sending.wait(self._left()):
+            sending.abandon()
+            self._http = None
+            return core.take_told() if core.told else core.tick()
+        if sending.error is not None:
+            return core.broke(
+                sending.error,
+                phase=connection_phase(sending.error, opening),
+                connection=opening.connection,
+            )
+        response = self._response = sending.response
+        assert response is not None
+        opening.responded()
+        self._body = _chunks(response)
+        return core.headers(
+            response.status_code, response.headers.multi_items(), opening.connection
+        )
+
+    def _next(self) -> list[Event]:
+        core, body, opening = self._core, self._body, self._opening
+        assert body is not None and opening is not None and self._response is not None
+        if self._left() < opening.read_s - 0.05:
+            self._alarm.set(core.machine.next_deadline(), self._response)
+        try:
+            return core.data(next(body))
+        except StopIteration:
+            return self._late() or core.ended()
+        except (httpx.TransportError, httpx.DecodingError) as error:
+            events = self._late(timed_out=isinstance(error, httpx.ReadTimeout))
+            if events:
+                return events
+            return core.broke(error, phase="stream", connection=opening.connection)
+
+    def _late(self, *, timed_out: bool = False) -> list[Event]:
+        """Events of what ended the read from outside: something told, or a clock."""
+        core = self._core
+        if core.told:
+            return core.take_told()
+        if timed_out or core.machine.next_deadline() <= core.clock.now():
+            events = core.tick()
+            return events if core.closing or core.done else []
+        return []
+
+    def _wait(self) -> list[Event]:
+        core = self._core
+        self._woken.clear()
+        if not core.told:
+            self._woken.wait(self._left())
+        return core.take_told() if core.told else core.tick()
+
+    def _ask(self, ask: Ask) -> list[Event]:
+        core = self._core
+        core.ask = None
+        try:
+            answer = self._client._hooks[ask.hook](
+                str(ask.question.get("kind", "")), dict(core.machine.request)
+            )
+        except Exception:
+            # A bug of the host: end the turn with a valid history, then let it through.
+            core.tell("defect")
+            core.take_told()
+            raise
+        if answer is None:
+            return core.host(Refused(ask.plan, "the hook returned None"))
+        return core.host(Answered(ask.plan, answer))
+
+    def close(self) -> None:
+        """Close the open response at once."""
+        self._core.closing = False
+        self._alarm.off()
+        response, http = self._response, self._http
+        self._response = self._body = self._http = None
+        if response is not None:
+            response.close()
+        if http is not None:
+            suspect, self._core.broken = self._core.broken, False
+            old = self._client._pools.release(http, suspect=suspect)
+            if old is not None:
+                old.close()
+
+    def finish(self) -> None:
+        """After a whole reply: read the body's end, so that the connection can be used again."""
+        body, response = self._body, self._response
+        if body is None or response is None:
+            return
+        self._alarm.set(self._core.clock.now() + 0.05, response)
+        try:
+            for _ in body:
+                pass
+        except (httpx.TransportError, httpx.DecodingError):
+            pass  # the reply is whole: what its connection does now is its own business
+
+    def abandon(self) -> None:
+        """The turn is over, or the caller left: nothing of ours stays open."""
+        if not self._core.done:
+            self._core.tell("cancel")
+            self._core.take_told()
+        self.close()
+
+
+class _Sending:
+    """Waits for the response headers in a thread, because nothing can wake a blocked connect."""
+
+    def __init__(self, http: httpx.Client, request: httpx.Request, woken: threading.Event) -> None:
+        self._http = http
+        self._request = request
+        self._woken = woken
+        self._lock = threading.Lock()
+        self._abandoned = False
+        self._finished = False
+        self.response: httpx.Response | None = None
+        self.error: httpx.TransportError | None = None
+        self._defect: BaseException | None = None
+        threading.Thread(target=self._run, daemon=True, name="midthought-send").start()
+
+    def _run(self) -> None:
+        response: httpx.Response | None = None
+        try:
+            response = self._http.send(self._request, stream=True)
+        except httpx.TransportError as error:
+            self.error = error
+        except BaseException as error:
+            self._defect = error
+        with self._lock:
+            self._finished = True
+            self.response = response
+            abandoned = self._abandoned
+        self._woken.set()
+        if abandoned and response is not None:
+            response.close()
+
+    def wait(self, left: float) -> bool:
+        """True once headers or an error are there; False if told, or out of time."""
+        self._woken.wait(left)
+        self._woken.clear()
+        with self._lock:
+            finished = self._finished
+        if finished and self._defect is not None:
+            raise self._defect
+        return finished
+
+    def abandon(self) -> None:
+        """Nobody wants the response any more."""
+        with self._lock:
+            self._abandoned = True
+            response = self.response
+        if response is not None:
+            response.close()
+
+
+def _chunks(response: httpx.Response) -> Iterator[bytes]:
+    # We ask for identity; an encoding that comes all the same is undone by httpx.
+    plain = response.headers.get("content-encoding", "identity") in ("identity", "")
+    return response.iter_raw() if plain else response.iter_bytes()

@@ -1,0 +1,134 @@
+"""Commit: which blocks of a partial reply are safe to keep. A pure function of timeline and rules.
+
+Keeps whole tool calls and what the block rules allow of the rest, drops what the provider would
+refuse in a history, and says what was dropped and why. Changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from midthought.policies import Blocks
+
+from ._blocks import Block
+
+__all__ = ["Commit", "Dropped", "commit", "is_whole_call"]
+
+
+class Dropped(msgspec.Struct, frozen=True):
+    """A block that is not kept."""
+
+    block: Block
+    reason: str
+    """``open``, ``unsigned``, ``blank``, ``rule``, ``unpaired``, ``after_tool_call``,
+    ``last_thinking``."""
+
+
+class Commit(msgspec.Struct, frozen=True):
+    """What is kept, in order, and what is not."""
+
+    kept: tuple[Block, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+
+    @property
+    def partial(self) -> bool:
+        """Something is kept."""
+        return bool(self.kept)
+
+    @property
+    def whole_calls(self) -> int:
+        """Whole tool calls that are kept."""
+        return sum(block.kind == "tool_use" for block in self.kept)
+
+
+def is_whole_call(block: Block, *, whole_json: bool) -> bool:
+    """A tool call is whole when it was closed, or may count as closed, and its input is one object.
+
+    Empty input counts as ``{}`` only for a call that the dialect closed.
+    """
+    text = block.text
+    if not text.strip():
+        return block.closed
+    if not (block.closed or whole_json):
+        return False
+    try:
+        return isinstance(msgspec.json.decode(text), dict)
+    except (msgspec.DecodeError, UnicodeError):
+        return False
+
+
+def commit(blocks: Sequence[Block], rules: Blocks, *, finished: bool = False) -> Commit:
+    """Apply the rules. ``finished``: the model stopped by itself, closed blocks are its answer."""
+    kept: list[Block] = []
+    dropped: list[Dropped] = []
+    paired = _paired_ids(blocks)
+    for block in blocks:
+        reason = _reason(block, rules, paired, finished=finished)
+        if reason is None:
+            kept.append(block)
+        else:
+            dropped.append(Dropped(block, reason))
+    if rules.tool_use.parallel == "all_or_none" and not finished:
+        _drop_calls(kept, dropped)
+    if not finished:
+        _drop_tail(kept, dropped)
+    return Commit(tuple(kept), tuple(dropped))
+
+
+def _paired_ids(blocks: Sequence[Block]) -> frozenset[str]:
+    seen: dict[str, int] = {}
+    for block in blocks:
+        if block.kind == "server_tool" and block.closed and block.id:
+            seen[block.id] = seen.get(block.id, 0) + 1
+    return frozenset(id_ for id_, n in seen.items() if n > 1)
+
+
+def _reason(block: Block, rules: Blocks, paired: frozenset[str], *, finished: bool) -> str | None:
+    kind = block.kind
+    if kind == "tool_use":
+        if rules.tool_use.closed == "discard":
+            return "rule"
+        if finished and block.closed:
+            return None  # invalid JSON that the provider itself finished is its answer
+        return None if is_whole_call(block, whole_json=rules.tool_use.whole_json) else "open"
+    if kind == "thinking":
+        return _thinking_reason(block, rules)
+    rule = getattr(rules, kind)
+    if (rule.closed if block.closed else rule.open) == "discard":
+        return "rule" if block.closed else "open"
+    if kind in ("text", "refusal"):
+        return None if block.text.strip() or block.citations else "blank"
+    if not block.closed:
+        return "open"
+    if kind == "server_tool" and not finished and block.id not in paired:
+        return "unpaired"
+    return None
+
+
+def _thinking_reason(block: Block, rules: Blocks) -> str | None:
+    if not block.closed:
+        return "open"
+    if rules.thinking.closed == "discard":
+        return "rule"
+    if rules.thinking.closed == "keep_if_signed" and not block.signature:
+        return "unsigned"
+    return None
+
+
+def _drop_calls(kept: list[Block], dropped: list[Dropped]) -> None:
+    # More parallel calls may have been coming: none is run unless all are known.
+    dropped += [Dropped(b, "rule") for b in kept if b.kind == "tool_use"]
+    kept[:] = [b for b in kept if b.kind != "tool_use"]
+
+
+def _drop_tail(kept: list[Block], dropped: list[Dropped]) -> None:
+    last = max((i for i, b in enumerate(kept) if b.kind == "tool_use"), default=None)
+    if last is not None:
+        # No text after a call in one message, and the turn ends with its last whole call.
+        dropped += [Dropped(b, "after_tool_call") for b in kept[last + 1 :]]
+        del kept[last + 1 :]
+    while kept and kept[-1].kind in ("thinking", "redacted_thinking"):
+        # A message may not end with thinking, and alone it says nothing.
+        dropped.append(Dropped(kept.pop(), "last_thinking"))

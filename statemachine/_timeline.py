@@ -1,0 +1,476 @@
+"""The timeline: every block of the turn, and when the caller may see which of it.
+
+Takes upstream's block events, keeps the blocks, joins text at a seam, and appends ``Emit`` effects
+in the caller's numbering. What may not be seen yet waits in one queue, first in, first out:
+released is the longest prefix that ends in visible content. Does not know rules, states or time.
+"""
+
+from __future__ import annotations
+
+from midthought.policies import Policy, Release
+
+from ._blocks import Block
+from ._commit import Commit, commit, is_whole_call
+from ._effects import Effect, Emit, Retract
+from ._events import BlockClosed, BlockDelta, BlockKind, BlockStarted
+from ._seam import Joint, Seam, split_word
+
+__all__ = ["Timeline"]
+
+_TEXT = ("text", "refusal")
+_NO_INDEX = -1
+_NO_BLOCK = Block(index=-1, kind="text", attempt=-1)
+
+
+class Timeline:
+    """Blocks of one turn, over all its attempts."""
+
+    def __init__(self, policy: Policy, out: list[Effect], *, word: bool, hold_first: int) -> None:
+        self._rules = policy.blocks
+        self._limits = policy.limits
+        self._out = out
+        self._word = word
+        self._word_max = policy.seam.instruct.word_max_chars
+        self._hold_first = hold_first
+        self._queue: list[tuple[Block, BlockDelta | BlockClosed]] = []
+        self._held_bytes = 0
+        self._blocker: Block | None = None
+        self._by_index: dict[int, Block] = {}
+        self._seam: Seam | None = None
+        self._seam_block: Block | None = None
+        self._join: Block | None = None
+        self._stopped = False
+        self.attempt = 0
+        self.origin = ""
+        self.blocks: list[Block] = []
+        self.first_of_attempt = 0
+        """How many blocks earlier attempts left behind."""
+        self.joined_at = 0
+        """Characters that the open block had when this attempt began."""
+        self.hot_index = _NO_INDEX
+        """Upstream index of the block whose text passes straight on; -1 if there is none."""
+        self.hot_block = _NO_BLOCK
+        self.overflow: str | None = None
+        """Set to ``held`` or ``block`` when a bound of the policy was passed."""
+
+    # --- an attempt begins and ends ---------------------------------------------------------
+
+    def begin(self, attempt: int, seam: Seam | None, origin: str) -> None:
+        """Events of this attempt follow; text goes on in the open block through ``seam``."""
+        self.attempt = attempt
+        self.origin = origin
+        self._by_index = {}
+        self._seam, self._seam_block = seam, None
+        self._stopped = False
+        last = self.blocks[-1] if self.blocks else None
+        # A cited block is never continued in place: citations count characters of their block.
+        opened = last is not None and last.kind == "text" and not last.closed and not last.citations
+        self._join = last if opened else None
+        self.first_of_attempt = len(self.blocks)
+        self.joined_at = len(self._join.text) if self._join is not None else 0
+        self._cool()
+
+    def restart(self) -> bool:
+        """The attempt began anew upstream: forget its blocks. False if some of it was shown."""
+        mine = self.blocks[self.first_of_attempt :]
+        if self.visible_by(self.attempt) or any(b.shown for b in mine):
+            return False
+        for block in self.blocks:
+            block.pending = ""
+        self._remove(mine)
+        return True
+
+    @property
+    def joint(self) -> Joint | None:
+        """How the seam of this attempt came out, once it is known."""
+        return self._seam.joint if self._seam is not None else None
+
+    def visible_by(self, attempt: int) -> bool:
+        """Something of this attempt was shown."""
+        return any(b.shown_by == attempt for b in self.blocks)
+
+    # --- upstream's events --------------------------------------------------------------------
+
+    def started(self, event: BlockStarted) -> None:
+        """A block begins; the last tool call before it is thereby decided."""
+        self._decide_calls()
+        if event.index in self._by_index:
+            return  # a repeated start is no new block
+        kind = event.kind
+        if self._join is not None and kind == "text":
+            block, self._join = self._join, None
+            self._by_index[event.index] = self._seam_block = block
+            return
+        if self._join is not None and kind not in ("thinking", "redacted_thinking"):
+            self._close_join()
+        block = Block(
+            index=max((b.index for b in self.blocks), default=-1) + 1,
+            kind=kind,
+            attempt=self.attempt,
+            id=event.id,
+            name=event.name,
+            data=event.data,
+            origin=self.origin,
+            mode=self._mode(kind),
+        )
+        block.passing = block.mode == "with_next"
+        self.blocks.append(block)
+        self._by_index[event.index] = block
+        if kind == "text" and self._seam is not None and self._seam_block is None:
+            self._seam_block = block
+
+    def _mode(self, kind: BlockKind) -> Release:
+        release: Release = getattr(self._rules, kind).release
+        return "word" if kind == "text" and self._word and release == "live" else release
+
+    def delta(self, event: BlockDelta) -> None:
+        """More of a block; a block that never started is taken as text."""
+        block = self._by_index.get(event.index)
+        if block is None:
+            self.started(BlockStarted(event.attempt, event.index, "text"))
+            block = self._by_index[event.index]
+        if block.closed:
+            return  # nothing may follow the close of a block
+        text = event.text
+        block.size += len(text)
+        if self._limits.block_bytes and block.size > self._limits.block_bytes:
+            self.overflow = "block"
+        if event.field == "text" and block.kind in _TEXT:
+            self._text(block, event, text)
+            return
+        match event.field:
+            case "signature":
+                block.signature = (block.signature or "") + text
+            case "citation":
+                block.citations.append(text)
+            case "other":
+                block.extra.append(text)
+            case _:
+                block.parts.append(text)
+                if not block.solid and text.strip():
+                    block.solid = True
+                    block.ready = block.ready or block.mode in ("live", "word")
+        self._put(block, self._view(block, event))
+
+    def _view(self, block: Block, event: BlockDelta) -> BlockDelta:
+        if block.index == event.index:
+            return event
+        return BlockDelta(event.attempt, block.index, event.text, event.field)
+
+    def _text(self, block: Block, event: BlockDelta, text: str) -> None:
+        if block is self._seam_block and self._seam is not None:
+            text = self._seam.feed(text)
+            if not text:
+                return
+        self._show(block, text, event)
+        if (
+            block.shown_by == self.attempt
+            and not self._queue
+            and not self._limits.block_bytes
+            and (block is not self._seam_block or self.joint is not None)
+        ):
+            self.hot_index, self.hot_block = event.index, block
+
+    def hot(self, event: BlockDelta) -> None:
+        """Text of the hot block: nothing is held before it, so it is shown up to its last word."""
+        block, text = self.hot_block, event.text
+        if block.mode == "word":
+            pending = block.pending
+            text, rest = split_word(pending + text if pending else text, self._word_max)
+            block.pending = rest
+            if not text:
+                return
+            event = BlockDelta(self.attempt, block.index, text)
+        elif block.index != event.index:
+            event = BlockDelta(self.attempt, block.index, text)
+        block.parts.append(text)
+        self._out.append(Emit(event))
+
+    def _show(self, block: Block, text: str, event: BlockDelta | None = None) -> None:
+        """Text that passed the seam: hold its blank start, its first characters, its last word."""
+        if block.pending:
+            text = block.pending + text
+            block.pending, event = "", None
+        if not block.solid:
+            if text.isspace() or len(text) < self._first_chars(block):
+                block.pending = text
+                return
+            block.solid = True
+            block.ready = block.mode in ("live", "word")
+        if block.mode == "word":
+            text, block.pending = split_word(text, self._word_max)
+            if not text:
+                return
+            event = event if not block.pending else None
+        block.parts.append(text)
+        if event is not None and event.text == text and event.index == block.index:
+            self._put(block, event)
+        else:
+            self._put(block, BlockDelta(self.attempt, block.index, text))
+
+    def _first_chars(self, block: Block) -> int:
+        """The first characters of a reply wait: too short to tell a restart from a new start."""
+        return 0 if any(b.solid and b.kind in _TEXT for b in self.blocks) else self._hold_first
+
+    def closed(self, event: BlockClosed) -> None:
+        """The block is whole."""
+        block = self._by_index.get(event.index)
+        if block is None or block.closed:
+            return
+        if event.data is not None:
+            block.data = event.data
+        self._close(block)
+
+    def _close(self, block: Block) -> None:
+        if block is self._seam_block and self._seam is not None:
+            rest = self._seam.end()
+            if rest:
+                self._show(block, rest)
+        self._flush_pending(block)
+        block.closed = True
+        if self.hot_block is block:
+            self._cool()
+        if block.kind == "server_tool":
+            self._pair(block)
+        elif block.kind == "tool_use":
+            block.solid = True
+            block.ready = self._stopped
+        elif block.mode == "closed":
+            block.ready = block.solid = True
+        elif not block.solid:
+            # Nothing to see in it (a blank text, omitted thinking): it goes with what follows.
+            block.passing = True
+        self._put(block, BlockClosed(self.attempt, block.index, block.data))
+
+    def _flush_pending(self, block: Block) -> None:
+        if not block.pending:
+            return
+        text, block.pending = block.pending, ""
+        block.parts.append(text)
+        if not text.isspace():
+            block.solid = True
+            block.ready = block.ready or block.mode in ("live", "word")
+        self._put(block, BlockDelta(self.attempt, block.index, text))
+
+    def _pair(self, block: Block) -> None:
+        if block.mode != "paired":
+            block.ready = block.solid = block.mode == "closed" or block.ready
+            return
+        pair = [b for b in self.blocks if b.kind == "server_tool" and b.id == block.id and b.closed]
+        if block.id and len(pair) > 1:
+            for member in pair:
+                member.ready = member.solid = True
+
+    def _decide_calls(self) -> None:
+        """A next block or the stop fact follows: closed tool calls with whole input may be seen."""
+        for block in self.blocks[self.first_of_attempt :]:
+            if block.kind == "tool_use" and block.closed and not block.ready:
+                block.ready = block.mode == "closed" and is_whole_call(block, whole_json=False)
+        if self._queue:
+            self._pump()
+
+    def _close_join(self) -> None:
+        block, self._join = self._join, None
+        if block is not None:
+            block.closed = True
+            self._put(block, BlockClosed(self.attempt, block.index))
+
+    # --- release --------------------------------------------------------------------------------
+
+    def _put(self, block: Block, event: BlockDelta | BlockClosed) -> None:
+        if not self._queue and (block.ready or self._stopped):
+            self._emit(block, event)
+            return
+        self._cool()
+        self._queue.append((block, event))
+        if isinstance(event, BlockDelta):
+            self._held_bytes += len(event.text)
+            if self._held_bytes > self._limits.held_bytes:
+                self.overflow = self.overflow or "held"
+        blocker = self._blocker
+        if blocker is None or blocker.ready or blocker.passing or self._stopped:
+            self._pump()
+
+    def _pump(self) -> None:
+        upto, self._blocker = 0, None
+        for i, (block, _) in enumerate(self._queue):
+            if block.ready or self._stopped:
+                upto = i + 1
+            elif not block.passing:
+                self._blocker = block
+                break
+        if not upto:
+            return
+        released, self._queue = self._queue[:upto], self._queue[upto:]
+        for block, event in released:
+            if isinstance(event, BlockDelta):
+                self._held_bytes -= len(event.text)
+            self._emit(block, event)
+
+    def _emit(self, block: Block, event: BlockDelta | BlockClosed) -> None:
+        if not block.shown:
+            block.shown = True
+            self._out.append(
+                Emit(
+                    BlockStarted(
+                        block.attempt, block.index, block.kind, block.id, block.name, block.data
+                    )
+                )
+            )
+        if block.solid:
+            block.shown_by = self.attempt
+        self._out.append(Emit(event))
+
+    @property
+    def holding(self) -> bool:
+        """Something that arrived waits for its release."""
+        return bool(self._queue)
+
+    def _cool(self) -> None:
+        self.hot_index, self.hot_block = _NO_INDEX, _NO_BLOCK
+
+    def _forget(self, block: Block) -> None:
+        self._queue = [item for item in self._queue if item[0] is not block]
+        self._blocker = None
+        if self._seam_block is block:
+            self._seam_block = None
+
+    # --- the attempt is over ----------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """The stop fact, and nothing will be asked for again: all that waits is released."""
+        self._decide_calls()
+        self._stopped = True
+        self._pump()
+
+    def drop_unfinished_calls(self) -> list[Block]:
+        """Under a length stop: calls that are not whole by their input alone are dropped."""
+        gone = [
+            b
+            for b in self.blocks[self.first_of_attempt :]
+            if b.kind == "tool_use"
+            and not b.ready
+            and (not b.text.strip() or not is_whole_call(b, whole_json=True))
+        ]
+        self._remove(gone)
+        return gone
+
+    def open_calls(self) -> list[Block]:
+        """Tool calls of this attempt that nothing closed."""
+        return [
+            b for b in self.blocks[self.first_of_attempt :] if b.kind == "tool_use" and not b.closed
+        ]
+
+    def close_whole_calls(self) -> None:
+        """The reply ended well: a call that nothing closed is closed if its input is whole."""
+        for block in self.open_calls():
+            if block.text.strip() and is_whole_call(block, whole_json=True):
+                self._close(block)
+
+    def calls_of_attempt(self) -> int:
+        """How many tool calls this attempt brought."""
+        return sum(b.kind == "tool_use" for b in self.blocks[self.first_of_attempt :])
+
+    def drop_calls(self) -> list[Block]:
+        """The turn ends and nobody will run them."""
+        gone = [b for b in self.blocks if b.kind == "tool_use"]
+        self._remove(gone)
+        return gone
+
+    def drop_largest(self) -> Block:
+        """The block that ran away is never kept."""
+        block = max(self.blocks, key=lambda b: b.size)
+        self._remove([block])
+        return block
+
+    def settle_seam(self) -> None:
+        """The attempt ended well: what the seam still holds is shown, or known to be a repeat."""
+        if self._seam is not None and self.joint is None:
+            rest = self._seam.end()
+            if rest and self._seam_block is not None:
+                self._show(self._seam_block, rest)
+
+    def received_chars(self) -> int:
+        """Characters that this attempt brought."""
+        mine = self.blocks[self.first_of_attempt :]
+        total = sum(len(b.text) + len(b.pending) + len(b.lost) for b in mine)
+        return total + self._joined_chars(with_lost=True)
+
+    def kept_chars(self, decided: Commit) -> int:
+        """Characters of this attempt that are kept; at least one per kept block of it."""
+        mine = set(map(id, self.blocks[self.first_of_attempt :]))
+        total = sum(max(1, len(b.text)) for b in decided.kept if id(b) in mine)
+        return total + self._joined_chars(with_lost=False)
+
+    def _joined_chars(self, *, with_lost: bool) -> int:
+        if not self.joined_at or not self.first_of_attempt:
+            return 0
+        block = self.blocks[self.first_of_attempt - 1]
+        extra = len(block.pending) + len(block.lost) if with_lost else 0
+        return len(block.text) - self.joined_at + extra
+
+    def accept(self) -> None:
+        """The model is done: close what is open and release everything."""
+        self._stopped = True
+        self._pump()
+        for block in self.blocks:
+            if not block.closed:
+                self._close(block)
+        self._pump()
+
+    def cut(self) -> None:
+        """The attempt broke: settle what is held at the seam and the word being written."""
+        self._cool()
+        if self._seam is not None:
+            self._seam.cut()
+        for block in self.blocks:
+            if block.closed or block.kind not in _TEXT or not block.pending:
+                continue
+            if self._keeps_fragment(block):
+                block.solid = True
+                block.ready = block.mode in ("live", "word")
+                self._flush_pending(block)
+            else:
+                block.lost, block.pending = block.pending, ""
+
+    def _keeps_fragment(self, block: Block) -> bool:
+        rule = getattr(self._rules, block.kind)
+        if rule.open == "discard" or block.pending.isspace():
+            return False
+        head = block.text
+        if head and split_word(head, self._word_max)[1] == "":
+            return False  # the text before it ends at a word border
+        return len(head) + len(block.pending) >= self._first_chars(block)
+
+    def commit(self, *, finished: bool = False) -> Commit:
+        """What the block rules keep as things stand."""
+        return commit(self.blocks, self._rules, finished=finished)
+
+    def apply(self, decided: Commit) -> None:
+        """Keep what was decided: release what is kept, take back or forget the rest."""
+        self._remove([d.block for d in decided.dropped])
+        self._stopped = True
+        for block in self.blocks:
+            if block.kind == "tool_use" and not block.closed:
+                self._close(block)
+        self._pump()
+        self._stopped = False
+
+    def finish(self) -> None:
+        """The turn ends with what is kept: close what is open for the caller."""
+        self._stopped = True
+        for block in self.blocks:
+            if not block.closed:
+                self._close(block)
+        self._pump()
+
+    def take_back(self) -> None:
+        """Everything shown is taken back, newest first (``[turn] retract``)."""
+        self._remove(list(self.blocks))
+
+    def _remove(self, gone: list[Block]) -> None:
+        for block in reversed(gone):
+            self._forget(block)
+            self.blocks.remove(block)
+            if block.shown:
+                self._out.append(Retract(block.index))

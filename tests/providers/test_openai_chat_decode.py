@@ -1,0 +1,532 @@
+"""Reading a Chat Completions stream: every oddity that servers were seen to send, one test each."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from midthought.policies import FailureKind, Policy, Stop
+from midthought.providers._reader import AttemptReader
+from midthought.providers._sse import Frame
+from midthought.providers.openai_chat import CHOICE_STRIDE, dialect
+from midthought.statemachine import (
+    BlockClosed,
+    BlockDelta,
+    BlockStarted,
+    Event,
+    Finished,
+    Heartbeat,
+    Opened,
+    StopKnown,
+    Unknown,
+    Usage,
+    UsageReported,
+)
+
+DONE = b"data: [DONE]\n\n"
+
+
+def policy(**tables: Any) -> Policy:
+    """A policy with nothing but these tables set."""
+    return Policy(name="test", dialect="openai_chat", **tables)
+
+
+def sse(document: Any, event: str = "") -> bytes:
+    """One frame."""
+    head = f"event: {event}\n" if event else ""
+    return f"{head}data: {json.dumps(document)}\n\n".encode()
+
+
+def chunk(delta: Any = None, finish: Any = None, index: int = 0, **top: Any) -> bytes:
+    """A chunk with one choice."""
+    choice = {"index": index, "delta": {} if delta is None else delta, "finish_reason": finish}
+    return sse({"id": "c1", "model": "m", "choices": [choice], **top})
+
+
+def text(value: str, finish: Any = None, **more: Any) -> bytes:
+    """A chunk with text."""
+    return chunk({"content": value}, finish, **more)
+
+
+def play(*frames: bytes, **tables: Any) -> list[Event]:
+    """Every event of a stream with these frames that then ends."""
+    reader = AttemptReader(policy(**tables), dialect, 0)
+    events = reader.response(200, [("content-type", "text/event-stream")])
+    for frame in frames:
+        events += reader.feed(frame)
+    return events if reader.finished else events + reader.end()
+
+
+def blocks(events: list[Event]) -> list[tuple[str, str, bool]]:
+    """Kind, text and whether it was closed, of each block in order."""
+    found: dict[int, list[Any]] = {}
+    for event in events:
+        if isinstance(event, BlockStarted):
+            assert event.index not in found
+            found[event.index] = [event.kind, "", False]
+        elif isinstance(event, BlockDelta):
+            assert not found[event.index][2], "a delta after its block was closed"
+            if event.field in ("text", "input"):
+                found[event.index][1] += event.text
+        elif isinstance(event, BlockClosed):
+            found[event.index][2] = True
+    return [(kind, value, closed) for kind, value, closed in found.values()]
+
+
+def end(events: list[Event]) -> Finished:
+    """The one ``Finished``, and that it is one and the last."""
+    assert [e for e in events if isinstance(e, Finished)] == events[-1:]
+    assert isinstance(events[-1], Finished)
+    return events[-1]
+
+
+def failure(events: list[Event]) -> tuple[FailureKind, str | None, str]:
+    """Kind, code and words of the failure this attempt ended with."""
+    finished = end(events)
+    assert finished.stop is Stop.error
+    assert finished.failure is not None
+    return finished.failure.kind, finished.failure.code, finished.failure.message
+
+
+# --- where a stream ends ----------------------------------------------------------------------------
+
+
+def test_plain_text_stream() -> None:
+    """Text in three chunks is one block, whole at the finish reason, and usage comes after it."""
+    usage = sse({"id": "c1", "choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 3}})
+    events = play(chunk({"role": "assistant", "content": ""}), text("Al"), text("pha"),
+                  chunk(finish="stop"), usage, DONE)  # fmt: skip
+    assert events[1:] == [
+        Opened(0, "c1", "m"),
+        BlockStarted(0, 0, "text"),
+        BlockDelta(0, 0, "Al"),
+        BlockDelta(0, 0, "pha"),
+        BlockClosed(0, 0),
+        StopKnown(0, Stop.end, "stop"),
+        UsageReported(0, Usage(input=5, output=3)),
+        Finished(0, Stop.end),
+    ]
+
+
+def test_done_missing_after_a_finish_reason_is_no_failure() -> None:
+    """A stream that ends after its finish reason is complete without the end marker."""
+    assert end(play(text("Alpha"), chunk(finish="stop"))) == Finished(0, Stop.end)
+
+
+def test_done_without_a_finish_reason_is_no_success() -> None:
+    """The end marker alone completes nothing, unless the policy says that it does."""
+    assert failure(play(text("Alpha"), DONE))[0] is FailureKind.premature_end
+    events = play(text("Alpha"), DONE, stream={"done_is_terminal": True})
+    assert StopKnown(0, Stop.end, "[DONE]") in events
+    assert blocks(events) == [("text", "Alpha", True)]
+    assert end(events).stop is Stop.end
+
+
+def test_extra_done_is_nothing() -> None:
+    """A second end marker, and one with a space after it, change nothing."""
+    assert end(play(text("A", "stop"), b"data: [DONE] \n\n", DONE)).stop is Stop.end
+
+
+@pytest.mark.parametrize("nothing", ["", "null", None, 0, False])
+def test_words_that_are_no_finish_reason(nothing: Any) -> None:
+    """Empty, ``"null"``, null and zero are no finish reason: the stream goes on."""
+    events = play(text("Al", nothing), text("pha", nothing))
+    assert blocks(events) == [("text", "Alpha", False)]
+    assert failure(events)[0] is FailureKind.premature_end
+
+
+def test_numeric_finish_reason() -> None:
+    """A number is a reason like any other word; the policy may say what it means."""
+    events = play(text("A", 2), stream={"stops": {"2": "length"}})
+    assert StopKnown(0, Stop.length, "2") in events
+    assert StopKnown(0, Stop.end, "7") in play(text("A", 7))
+
+
+def test_unknown_finish_reason_is_an_end() -> None:
+    """A word nobody knows is an end of the model's own, with the word kept."""
+    assert StopKnown(0, Stop.end, "moon") in play(text("A", "moon"))
+
+
+def test_known_finish_reasons_are_read_without_case() -> None:
+    """Gateways to other providers write the words in capitals."""
+    assert StopKnown(0, Stop.length, "MAX_TOKENS") in play(text("A", "MAX_TOKENS"))
+
+
+@pytest.mark.parametrize(
+    "word", ["error", "network_error", "insufficient_system_resource", "abort"]
+)
+def test_finish_reasons_that_are_failures(word: str) -> None:
+    """They end no reply: the attempt fails, with the kind that the policy names, whatever follows."""
+    kind, code, _ = failure(play(text("A"), chunk(finish=word), DONE))
+    assert (kind, code) == (FailureKind.server_error, word)
+    named = play(text("A"), chunk(finish=word), DONE, stream={"failures": {word: "overloaded"}})
+    assert failure(named)[0] is FailureKind.overloaded
+    mine = play(text("A"), chunk(finish=word), stream={"stops": {word: "end"}})
+    assert end(mine).stop is Stop.end
+
+
+def test_content_in_the_finishing_chunk_comes_before_the_stop() -> None:
+    """The last text of a chunk that also stops is part of the reply."""
+    events = play(text("Al"), text("pha", "stop"))
+    assert blocks(events) == [("text", "Alpha", True)]
+    assert events.index(StopKnown(0, Stop.end, "stop")) > events.index(BlockDelta(0, 0, "pha"))
+
+
+def test_content_after_the_finish_reason_is_delivered() -> None:
+    """Late text is a block of its own, and is closed when the attempt is over."""
+    events = play(text("Alpha", "stop"), text("beta"), DONE)
+    assert blocks(events) == [("text", "Alpha", True), ("text", "beta", True)]
+    assert end(events).stop is Stop.end
+
+
+def test_finish_reason_twice_is_told_once() -> None:
+    """A repeated reason is no second stop; one that means something else is."""
+    again = play(text("A", "stop"), chunk(finish="stop"), DONE)
+    assert sum(isinstance(e, StopKnown) for e in again) == 1
+    other = play(text("A", "stop"), chunk(finish="length"), DONE)
+    assert end(other).stop is Stop.length
+
+
+# --- errors in the stream ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        sse({"error": {"message": "boom", "code": 502}}),
+        sse({"id": "c1", "choices": [], "error": {"message": "boom", "code": 502}}),
+        sse({"choices": [{"delta": {}, "finish_reason": "error"}], "error": {"message": "boom"}}),
+        sse({"error": "boom"}),
+        sse({"code": "Throttling", "message": "boom"}),
+        sse({"object": "error", "message": "boom", "type": "x", "code": "3230"}),
+        sse({"error": {"message": "boom"}, "status_code": 503}),
+        sse([{"error": {"message": "boom", "status": "UNAVAILABLE"}}]),
+        sse({"message": "boom"}, "error"),
+        b"event: error\ndata: boom\n\n",
+        b'error: {"detail":"x","error":{"message":"boom"}}\n\n',
+        b"error: boom\n\n",
+        b'data: {"choices":[]}\nerror: boom\n\n',
+        sse({"choices": [{"index": 0, "delta": {}, "error": {"message": "boom"}}]}),
+        sse({"choices": [{"delta": {"content": ""}}], "x_groq": {"id": "r", "error": "boom"}}),
+    ],
+)
+def test_errors_win_over_the_end_marker(frame: bytes) -> None:
+    """An error, wherever it stands, ends the attempt as a failure with its words, ``[DONE]`` or not."""
+    assert failure(play(text("Alpha"), frame, DONE))[2] == "boom"
+    assert failure(play(text("Alpha", "stop"), frame, DONE))[2] == "boom"
+
+
+def test_null_error_is_no_error() -> None:
+    """Servers that put ``"error": null`` into every chunk are read as usual."""
+    assert end(play(text("A", error=None), text("B", "stop", error=None))).stop is Stop.end
+
+
+# --- frames with nothing in them --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        sse({"id": "", "model": "", "choices": [], "prompt_filter_results": [{"prompt_index": 0}]}),
+        sse({"id": "c1", "choices": None}),
+        sse({"choices": [{"index": 0, "delta": None, "finish_reason": None}]}),
+        sse({"choices": [{"index": 0, "content_filter_offsets": {"check_offset": 4}}]}),
+        chunk({"content": None}),
+        b"data: : OPENROUTER PROCESSING\n\n",
+        b": keep-alive\n\n",
+    ],
+)
+def test_chunks_without_content_are_signs_of_life(frame: bytes) -> None:
+    """Empty or null choices, a null or missing delta, filter results and comments: a heartbeat."""
+    events = play(text("Al"), frame, text("pha", "stop"))
+    assert sum(isinstance(e, Heartbeat) for e in events) == 1
+    assert blocks(events) == [("text", "Alpha", True)]
+
+
+def test_opened_waits_for_the_stream_to_say_who_it_is() -> None:
+    """A first frame with an empty id and no choice (filter results) does not open the attempt."""
+    events = play(sse({"id": "", "choices": [], "prompt_filter_results": []}), text("A", "stop"))
+    assert [e for e in events if isinstance(e, Opened)] == [Opened(0, "c1", "m")]
+
+
+def test_an_object_that_is_no_chunk_is_passed_on() -> None:
+    """What the dialect does not know comes out as it came."""
+    frame = sse({"type": "telemetry", "ms": 3})
+    assert Unknown(0, "telemetry", frame) in play(text("A"), frame, chunk(finish="stop"))
+
+
+def test_usage_under_many_names() -> None:
+    """Counters are read under the names that servers use, and told again only when they change."""
+    first = {"prompt_tokens": 9, "completion_tokens": 1, "prompt_cache_hit_tokens": 4}
+    groq = {"prompt_tokens": 9, "completion_tokens": 2, "completion_tokens_details": None}
+    details = {
+        "prompt_tokens": 9,
+        "completion_tokens": 3.0,
+        "prompt_tokens_details": {"cached_tokens": 8, "cache_write_tokens": 1},
+        "completion_tokens_details": {"reasoning_tokens": 2},
+    }
+    events = play(
+        text("A", usage=first), text("B", usage=first), text("C", x_groq={"usage": groq}),
+        text("D", "stop", usage={"prompt_tokens": None}), sse({"choices": [], "usage": details}),
+    )  # fmt: skip
+    assert [e.usage for e in events if isinstance(e, UsageReported)] == [
+        Usage(input=9, output=1, cache_read=4),
+        Usage(input=9, output=2),
+        Usage(input=9, output=3, cache_read=8, cache_write=1, reasoning=2),
+    ]
+
+
+# --- frames that are not one JSON document ----------------------------------------------------------
+
+
+def test_two_whole_documents_in_one_event_are_two_chunks() -> None:
+    """A lost blank line glues two documents, or one and the end marker: both are read."""
+    one, two = text("Al")[:-1], text("pha", "stop")[:-1]
+    events = play(one + two + b"data: [DONE]\n\n")
+    assert blocks(events) == [("text", "Alpha", True)]
+    assert end(events).stop is Stop.end
+    same_line = play(one[:-1] + two.removeprefix(b"data: ") + b"\n")
+    assert blocks(same_line) == [("text", "Alpha", True)]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b'data: {"choices":[{"delta":{"content":"xdata: {"choices":[]}\n\n',
+        text("Al")[:-1] + b'data: {"choices":[{"de\n\n',
+        b'data: {"choices":[{"delta":{"content":"a\x00b"}}]}\n\n',
+        b'data: {"choices":[{"delta":{"content":"\xff"}}]}\n\n',
+        b"data: 17\n\n",
+        b"data: [1, 2]\n\n",
+        b"data: " + b'{"a":' * 100_000 + b"\n\n",
+        chunk({"content": 3}),
+        chunk({"tool_calls": ["x"]}),
+    ],
+)
+def test_half_documents_are_malformed(frame: bytes) -> None:
+    """Half JSON, wrong types and bad bytes break the stream; nothing is guessed, nothing quoted."""
+    kind, _, message = failure(play(text("Al"), frame, DONE))
+    assert kind is FailureKind.sse_parse
+    assert "content" not in message or "content is a int" in message
+
+
+def test_halves_of_an_emoji_in_two_deltas() -> None:
+    """A surrogate pair escaped over two deltas becomes its character; a lone half becomes U+FFFD."""
+    high = b'data: {"id":"c","choices":[{"delta":{"content":"a\\ud83d"}}]}\n\n'
+    low = b'data: {"id":"c","choices":[{"delta":{"content":"\\ude00b"}}]}\n\n'
+    assert blocks(play(high, low, chunk(finish="stop"))) == [("text", "a\U0001f600b", True)]
+    assert blocks(play(high, text("b", "stop"))) == [("text", "a\ufffdb", True)]
+    assert blocks(play(high, chunk(finish="stop"))) == [("text", "a\ufffd", True)]
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                "id model choices index delta content role finish_reason usage error x_groq type text "
+                "thinking tool_calls function name arguments reasoning reasoning_details refusal audio "
+                "function_call annotations images message prompt_tokens completion_tokens_details".split()
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.lists(_JSON, max_size=4), _JSON, st.booleans())
+def test_no_frame_raises(deltas: list[Any], document: Any, tags: bool) -> None:
+    """Whatever JSON a server sends, the decoder answers with events or a signal."""
+    tables = {"blocks": {"thinking": {"tags": ("<think>", "</think>")}}} if tags else {}
+    decoder = dialect.decoder(policy(**tables), 0)
+    out: list[Event] = []
+    frames = [{"choices": [{"delta": d, "finish_reason": None, "index": 0}]} for d in deltas]
+    for value in [*frames, {"choices": document}, document]:
+        decoder.decode(Frame(b"", data=json.dumps(value).encode()), out)
+    decoder.ended(out)
+    blocks(out)
+
+
+# --- reasoning, refusals, media ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
+def test_reasoning_fields_are_thinking(field: str) -> None:
+    """Reasoning in a field of its own is a thinking block, closed by the text after it."""
+    events = play(chunk({field: "hm", "content": ""}), chunk({field: " ok"}), text("A", "stop"))
+    assert blocks(events) == [("thinking", "hm ok", True), ("text", "A", True)]
+
+
+def test_the_same_reasoning_in_three_fields_is_told_once() -> None:
+    """A server that repeats its reasoning in several fields does not make it longer."""
+    detail = {"type": "reasoning.text", "text": "hm", "format": "f", "index": 0}
+    delta = {"reasoning": "hm", "reasoning_content": "hm", "reasoning_details": [detail]}
+    events = play(chunk(delta), text("A", "stop"))
+    assert blocks(events)[0] == ("thinking", "hm", True)
+    kept = [e.text for e in events if isinstance(e, BlockDelta) and e.field == "other"]
+    assert [json.loads(one) for one in kept] == [detail]
+
+
+def test_reasoning_details_alone() -> None:
+    """Details without another field give the text; a signature is told as one."""
+    one = {"type": "reasoning.summary", "summary": "hm", "index": 0}
+    two = {"type": "reasoning.text", "signature": "sig", "index": 0}
+    events = play(chunk({"reasoning_details": [one]}), chunk({"reasoning_details": [two]}),
+                  text("A", "stop"))  # fmt: skip
+    assert blocks(events) == [("thinking", "hm", True), ("text", "A", True)]
+    assert BlockDelta(0, 0, "sig", "signature") in events
+
+
+def test_encrypted_reasoning_does_not_part_the_text() -> None:
+    """An encrypted detail between two pieces of text is a block of its own; the text stays one."""
+    detail = {"type": "reasoning.encrypted", "data": "x", "index": 0}
+    events = play(text("Al"), chunk({"reasoning_details": [detail]}), text("pha", "stop"))
+    assert blocks(events) == [("text", "Alpha", True), ("redacted_thinking", "", True)]
+    started = [e for e in events if isinstance(e, BlockStarted)]
+    assert started[1].data == {"reasoning_details": [detail]}
+
+
+def test_reasoning_after_text_is_a_new_block() -> None:
+    """Blocks follow the order in which they came."""
+    events = play(text("A"), chunk({"reasoning": "hm"}), text("B", "stop"))
+    assert [kind for kind, _, _ in blocks(events)] == ["text", "thinking", "text"]
+
+
+TAGGED = {"blocks": {"thinking": {"tags": ("<think>", "</think>")}}}
+
+
+@given(st.lists(st.integers(0, 40), max_size=8))
+def test_tagged_thinking_wherever_it_is_cut(cuts: list[int]) -> None:
+    """Text between the policy's tags is thinking, also where a delta cuts a tag."""
+    whole = "<think>a < b</thin k</think>\n\n1 </think < 2"
+    places = sorted({0, len(whole), *(c for c in cuts if c < len(whole))})
+    pieces = [whole[i:j] for i, j in zip(places, places[1:], strict=False)]
+    events = play(*(text(piece) for piece in pieces), chunk(finish="stop"), **TAGGED)
+    assert blocks(events) == [
+        ("thinking", "a < b</thin k", True),
+        ("text", "\n\n1 </think < 2", True),
+    ]
+
+
+def test_a_cut_inside_a_tag_shows_none_of_it() -> None:
+    """Unfinished tagged thinking stays an open thinking block, and half a tag is not text."""
+    assert blocks(play(text("<think>step"), **TAGGED)) == [("thinking", "step", False)]
+    assert blocks(play(text("A<thi"), **TAGGED)) == [("text", "A", False)]
+
+
+def test_tags_are_text_without_the_policy() -> None:
+    """Only a policy that names the tags makes thinking of them."""
+    assert blocks(play(text("<think>a</think>b", "stop"))) == [("text", "<think>a</think>b", True)]
+
+
+def test_cumulative_text() -> None:
+    """Where each delta repeats all text so far, only what is new is told."""
+    tables = {"stream": {"cumulative_text": True}}
+    events = play(text("Al"), text("Alpha"), text("Alpha"), text("Al"), text("Alpha b", "stop"),
+                  **tables)  # fmt: skip
+    assert blocks(events) == [("text", "Alpha b", True)]
+    broken = play(text("Alpha"), text("Beta"), **tables)
+    assert failure(broken)[0] is FailureKind.sse_parse
+
+
+def test_refusal_is_a_block_of_its_own() -> None:
+    """``delta.refusal`` is no text."""
+    events = play(chunk({"refusal": "I'm sorry"}), chunk({"refusal": "."}), chunk(finish="stop"))
+    assert blocks(events) == [("refusal", "I'm sorry.", True)]
+
+
+def test_audio_and_images_are_media() -> None:
+    """Audio is one block until the stop; an image is whole at once."""
+    events = play(chunk({"audio": {"id": "audio_1", "transcript": "Hi"}}),
+                  chunk({"audio": {"data": "QUJD"}}),
+                  chunk({"images": [{"type": "image_url", "image_url": {"url": "data:x"}}]}),
+                  chunk(finish="stop"))  # fmt: skip
+    assert [(kind, closed) for kind, _, closed in blocks(events)] == [("media", True)] * 2
+    assert BlockStarted(0, 0, "media", "audio_1", None, {"type": "audio"}) in events
+
+
+def test_content_as_parts() -> None:
+    """Content as a list of parts: text, thinking (closed by text), and others as whole blocks."""
+    think = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}], "closed": True}
+    image = {"type": "image_url", "image_url": "u"}
+    events = play(chunk({"content": [think]}),
+                  chunk({"content": [think, {"type": "text", "text": "1"}]}),
+                  text("44"), chunk({"content": [image, {"type": "reference", "ids": [1]}]}, "stop"))  # fmt: skip
+    assert blocks(events) == [
+        ("thinking", "hmhm", True), ("text", "144", True), ("media", "", True), ("other", "", True),
+    ]  # fmt: skip
+
+
+def test_citations_belong_to_the_open_text() -> None:
+    """``annotations`` of a delta are citations of the text block."""
+    note = {"type": "url_citation", "url_citation": {"url": "u"}}
+    events = play(text("A"), chunk({"annotations": [note]}), chunk(finish="stop"))
+    cited = [e for e in events if isinstance(e, BlockDelta) and e.field == "citation"]
+    assert [(e.index, json.loads(e.text)) for e in cited] == [(0, note)]
+
+
+# --- several choices --------------------------------------------------------------------------------
+
+
+def test_choices_are_kept_apart() -> None:
+    """Each choice has its own blocks, told apart by number and data; the stop waits for all."""
+    events = play(text("Al"), text("Be", index=1), text("pha"), chunk(finish="stop"),
+                  text("ta", index=1), chunk(finish="length", index=1), DONE)  # fmt: skip
+    assert blocks(events) == [("text", "Alpha", True), ("text", "Beta", True)]
+    started = [e for e in events if isinstance(e, BlockStarted)]
+    assert [(e.index, e.data) for e in started] == [(0, None), (CHOICE_STRIDE, {"choice": 1})]
+    stops = [e for e in events if isinstance(e, StopKnown)]
+    assert stops == [StopKnown(0, Stop.end, "stop", {"choices": {"0": "stop", "1": "length"}})]
+
+
+def test_one_choice_cut_is_no_success() -> None:
+    """A choice that finished does not finish the other one."""
+    events = play(text("Al"), text("Be", index=1), chunk(finish="stop"))
+    assert blocks(events) == [("text", "Al", True), ("text", "Be", False)]
+    assert failure(events)[0] is FailureKind.premature_end
+
+
+def test_choices_one_after_the_other() -> None:
+    """With the request's n the decoder waits for choices that have not begun."""
+    decoder = dialect.decoder(policy(), 0, choices=2)
+    out: list[Event] = []
+    for frame in (text("Al", "stop"), text("Be", index=1)):
+        decoder.decode(Frame(frame, data=frame[6:-2]), out)
+    assert not any(isinstance(e, StopKnown) for e in out)
+
+
+# --- a whole reply as one body ----------------------------------------------------------------------
+
+
+def test_unary_reply_gives_the_events_of_a_stream() -> None:
+    """A ``chat.completion`` body becomes blocks, usage and the stop fact."""
+    calls = [
+        {"id": f"call_{n}", "type": "function", "function": {"name": "add", "arguments": "{}"}}
+        for n in (1, 2)
+    ]
+    message = {"role": "assistant", "content": "A", "reasoning": "hm", "tool_calls": calls}
+    body = {
+        "id": "c1",
+        "object": "chat.completion",
+        "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 2},
+    }
+    events = dialect.unary(body, policy(), 0)
+    assert events is not None
+    assert blocks(events) == [
+        ("thinking", "hm", True), ("text", "A", True), ("tool_use", "{}", True),
+        ("tool_use", "{}", True),
+    ]  # fmt: skip
+    assert StopKnown(0, Stop.tool_use, "tool_calls") in events
+    assert UsageReported(0, Usage(input=1, output=2)) in events
+
+
+@pytest.mark.parametrize("body", [{"error": {"message": "x"}}, {"choices": []}, [], "x", {"ok": 1}])
+def test_other_bodies_are_no_reply(body: Any) -> None:
+    """An error or anything else is not taken for a reply."""
+    assert dialect.unary(body, policy(), 0) is None
