@@ -43,9 +43,12 @@ def problems(policy: Policy, lost: frozenset[str] = frozenset()) -> Iterator[Pro
             yield from check.ask(policy)
 
 
-def _names(policy: Policy) -> Iterator[Problem]:
+def _dialect(policy: Policy) -> Iterator[Problem]:
     if policy.dialect not in known_dialects():
         yield unknown(("dialect",), "dialect", policy.dialect, known_dialects())
+
+
+def _names(policy: Policy) -> Iterator[Problem]:
     for place, mend in enumerate(policy.wire.mend):
         if mend not in MENDS:
             yield unknown(("wire", "mend", place), "mend row", mend, MENDS)
@@ -174,6 +177,7 @@ class _Check(NamedTuple):
 
 
 _CHECKS = (
+    _Check(_dialect, frozenset({"dialect"})),
     _Check(_names),
     _Check(check_machine, frozenset({"machine"})),
     _Check(_rule_names),

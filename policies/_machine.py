@@ -135,17 +135,34 @@ def _cell(row: Mark) -> tuple[str | None, str | None]:
 
 
 def _merge_rows(below: list[Mark], added: list[Mark]) -> list[Mark]:
-    """Added rows stand before the parent's of their cell, or replace them; new cells come last."""
+    """Added rows stand before the parent's of their cell, or replace them; new cells come last.
+
+    A row of the parent that an added row always precedes falls away.
+    """
     rows = list(below)
     replaced = {_cell(row) for row in added if _order(row) is True}
     own = [_without_order(row) for row in added]
     for cell in dict.fromkeys(_cell(row) for row in own):
         mine = [row for row in own if _cell(row) == cell]
         place = next((at for at, row in enumerate(rows) if _cell(row) == cell), len(rows))
-        if cell in replaced:
-            rows = [row for row in rows if _cell(row) != cell]
+        rows = [
+            row
+            for row in rows
+            if _cell(row) != cell or not (cell in replaced or _is_taken(row, mine))
+        ]
         rows[place:place] = mine
     return rows
+
+
+def _guards(row: Mark) -> frozenset[str]:
+    when = pick(row, "when")
+    guards = when.value if when is not None and isinstance(when.value, list) else []
+    return frozenset(str(guard.value) for guard in guards)
+
+
+def _is_taken(row: Mark, before: list[Mark]) -> bool:
+    """Whether one of the rows before it fits whenever it does, so that it is never reached."""
+    return any(_guards(other) <= _guards(row) for other in before)
 
 
 def _order(row: Mark) -> Any:

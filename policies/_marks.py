@@ -137,4 +137,4 @@ def shown(tree: Mark | None) -> str:
     if _PRIVATE.intersection(tree.path):
         return f"a value of type {type(value).__name__}"
     text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 60 else f"{text[:40]}… ({len(text)} characters)"
+    return text if len(text) <= 60 else f'{text[:40]}…" ({len(str(value))} characters)'

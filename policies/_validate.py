@@ -110,10 +110,11 @@ def _unknown_key(tree: Mark, path: Path, table: Shape) -> Fault:
 def _hint(there: Mark | None, shape: Shape) -> str:
     value = there.value if there is not None else None
     if isinstance(value, str):
-        if close := nearest(value, choices(shape)):
-            return f'did you mean "{close}"?'
+        close = nearest(value, choices(shape))
         if is_array(shape):
-            return f"write it in brackets: [{json.dumps(value)}]" if len(value) < 40 else "use [ ]"
+            return f"write it in brackets: [{json.dumps(close or value[:40])}]"
+        if close:
+            return f'did you mean "{close}"?'
         if value.replace(".", "", 1).isdigit():
             return "write it without quotes"
     if is_table(shape):

@@ -22,6 +22,7 @@ from midthought.statemachine import Block, Continue, Request
 
 from ._json import decode_json, whole_object
 from ._request import (
+    NOT_EXECUTED,
     append_messages,
     assemble,
     base_request,
@@ -100,6 +101,29 @@ class AnthropicRequests:
         )
         body, suffix = assemble(body, policy, strategy=order.strategy, cap=order.cap)
         return Request(body, base_url_suffix=suffix)
+
+    def resume(
+        self, request: Mapping[str, Any], policy: Policy, handle: Mapping[str, Any], *, poll: bool
+    ) -> Request | None:
+        """The Messages API has no resume."""
+        return None
+
+    def stop_call(self, policy: Policy, handle: Mapping[str, Any]) -> Request | None:
+        """Closing the connection is all there is."""
+        return None
+
+    def not_executed(self, calls: Sequence[Block], policy: Policy) -> list[dict[str, Any]]:
+        """One user message with an error result per call."""
+        results = [
+            {
+                "type": "tool_result",
+                "tool_use_id": call.id,
+                "is_error": True,
+                "content": NOT_EXECUTED,
+            }
+            for call in calls
+        ]
+        return [{"role": "user", "content": results}]
 
     def strip_thinking(self, request: Request, policy: Policy, turn_only: bool = True) -> Request:
         """The same request without the reasoning of its last assistant message, or of all of them.

@@ -18,7 +18,6 @@ from ._sse import Frame
 
 __all__ = [
     "CUTTING",
-    "FAILED",
     "NO_USAGE",
     "STOPS",
     "chunk_error",
@@ -29,23 +28,16 @@ __all__ = [
     "word",
 ]
 
-#: What the words of ``finish_reason`` mean where the policy's ``[stream] stops`` says nothing.
+#: The specification's words of ``finish_reason``, and the one for an error that many servers use.
+#: Other servers' words are the policy's ``[stream] stops`` and ``failures``; those come first.
 STOPS: Final[dict[str, Stop]] = {
     "stop": Stop.end,
-    "eos": Stop.end,
-    "eos_token": Stop.end,
-    "stop_sequence": Stop.end,
+    "length": Stop.length,
     "tool_calls": Stop.tool_use,
     "function_call": Stop.tool_use,
-    "length": Stop.length,
-    "model_length": Stop.length,
-    "max_tokens": Stop.length,
-    "model_context_window_exceeded": Stop.context_full,
     "content_filter": Stop.safety,
-    "sensitive": Stop.safety,
+    "error": Stop.error,
 }
-#: Words that are no stop of the model, whatever kind the policy's ``[stream] failures`` makes them.
-FAILED: Final = frozenset({"error", "network_error", "insufficient_system_resource", "abort"})
 #: Stops in the middle of what was being written.
 CUTTING: Final = frozenset({Stop.length, Stop.context_full, Stop.safety, Stop.pause})
 _NO_REASON: Final = frozenset({"", "null"})

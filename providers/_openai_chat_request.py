@@ -23,6 +23,7 @@ from midthought.statemachine import Block, Continue, Request
 
 from ._json import decode_json, whole_object
 from ._request import (
+    NOT_EXECUTED,
     append_messages,
     assemble,
     base_request,
@@ -113,6 +114,22 @@ class ChatRequests:
         )
         body, suffix = assemble(body, policy, strategy=order.strategy, cap=order.cap)
         return Request(body, base_url_suffix=suffix)
+
+    def resume(
+        self, request: Mapping[str, Any], policy: Policy, handle: Mapping[str, Any], *, poll: bool
+    ) -> Request | None:
+        """Chat Completions have no resume."""
+        return None
+
+    def stop_call(self, policy: Policy, handle: Mapping[str, Any]) -> Request | None:
+        """Closing the connection is all there is."""
+        return None
+
+    def not_executed(self, calls: Sequence[Block], policy: Policy) -> list[dict[str, Any]]:
+        """One tool message per call."""
+        return [
+            {"role": "tool", "tool_call_id": call.id, "content": NOT_EXECUTED} for call in calls
+        ]
 
     def strip_thinking(self, request: Request, policy: Policy, turn_only: bool = True) -> Request:
         """The same request without the reasoning of its last assistant message, or of all."""

@@ -6,7 +6,8 @@ it: nothing can follow a JSON object that is whole, so what follows is another c
 
     the delta has              belongs to                 unless
     a known id                 that call                  it moved to another index, and is another
-    a new id, a known index    the call of that index     that has an id, and it is another
+    a new id, a known index    the call of that index     that has an id, and it is another, or
+                                                          named and at the beginning of an input
     a new id only              a new call if named, else the last one
     no id, a known index       that call
     no id, a new index         a new call if named, else the last one
@@ -205,7 +206,7 @@ class Calls:
                 return None if moved and _is_other(same, piece) else same
             if indexed is None:
                 return None if piece.name else last
-            return None if indexed.id and _is_other(indexed, piece) else indexed
+            return None if indexed.id and _begins(indexed, piece) else indexed
         if piece.index is not None:
             return indexed or (None if piece.name else last)
         return None if _is_other(last, piece) else last
@@ -220,3 +221,13 @@ class Calls:
 def _is_other(call: Call, piece: _Piece) -> bool:
     """Whether a named piece that does not clearly belong to ``call`` begins another one."""
     return bool(piece.name) and ((call.name != "" and piece.name != call.name) or call.whole)
+
+
+def _begins(call: Call, piece: _Piece) -> bool:
+    """Whether a piece with a new id begins another call.
+
+    Servers that change the id with every delta may repeat the name too, but go on with the input.
+    """
+    if _is_other(call, piece):
+        return True
+    return bool(piece.name and call.input) and piece.text.lstrip()[:1] in ("", "{")

@@ -21,7 +21,8 @@ REDACTED: Final = "[redacted]"
 _SECRETS: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        r"(?P<keep>\b(?:bearer|basic)\s+)(?!realm=)[A-Za-z0-9._~+/=*-]{6,}",
+        r"(?P<keep>\bbearer\s+)(?!realm=|tokens?\b|auth)[A-Za-z0-9._~+/=*-]{6,}",
+        r"(?P<keep>\bbasic\s+)(?=\S*[0-9=])[A-Za-z0-9+/=]{6,}",
         r"(?P<keep>\b(?:x-(?:goog-)?api-key|api[_-]?key|authorization|access[_-]?token|secret)"
         r"[\"']?\s*[:=]\s*[\"']?)(?!bearer|basic)[^\s\"',;&]{4,}",
         r"(?P<keep>\b(?:api )?(?:key|token) (?:provided|is|was)?:\s*[\"']?)[^\s\"',;]{4,}",

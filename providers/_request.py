@@ -13,6 +13,7 @@ from typing import Any, Final, TypeGuard
 from midthought.policies import Policy
 
 __all__ = [
+    "NOT_EXECUTED",
     "MISSING",
     "append_messages",
     "assemble",
@@ -34,6 +35,9 @@ Json = dict[str, Any]
 
 #: What ``get_path`` answers where there is nothing; ``None`` is a value.
 MISSING: Final = object()
+
+#: What a tool call is answered with that nobody will run: the turn was ended before it.
+NOT_EXECUTED: Final = "Interrupted before this call was executed. It had no effect."
 
 #: Anthropic refuses a smaller manual thinking budget.
 LEAST_THINKING_BUDGET: Final = 1024

@@ -52,7 +52,6 @@ from ._http_errors import error_facts
 from ._openai_chat_blocks import CHOICE_STRIDE, ChoiceBlocks
 from ._openai_chat_facts import (
     CUTTING,
-    FAILED,
     NO_USAGE,
     STOPS,
     chunk_error,
@@ -76,7 +75,7 @@ from ._openai_chat_request import ChatRequests
 from ._openai_chat_text import Unreadable
 from ._sse import Frame
 
-__all__ = ["CHOICE_STRIDE", "FAILED", "STOPS", "ChatDecoder", "OpenAIChat", "dialect"]
+__all__ = ["CHOICE_STRIDE", "STOPS", "ChatDecoder", "OpenAIChat", "dialect"]
 
 
 class ChatDecoder:
@@ -92,9 +91,9 @@ class ChatDecoder:
         self._attempt = attempt
         self._policy = policy
         self._expected = choices
-        own = {name.lower(): stop for name, stop in stream.stops.items()}
-        failed = dict.fromkeys((*FAILED, *(name.lower() for name in stream.failures)), Stop.error)
-        self._stops = STOPS | failed | own
+        failures = {name.lower(): Stop.error for name in stream.failures}
+        stops = {name.lower(): stop for name, stop in stream.stops.items()}
+        self._stops = STOPS | stops | failures
         self._choices: dict[int, ChoiceBlocks] = {}
         self._opened = False
         self._stop: Stop | None = None
@@ -274,7 +273,7 @@ class OpenAIChat(ChatRequests):
     """The dialect object: a decoder per attempt, and the request side."""
 
     name = "openai_chat"
-    content_types = ("text/event-stream",)
+    content_types: tuple[str, ...] = ("text/event-stream",)
 
     def decoder(self, policy: Policy, attempt: int, choices: int = 1) -> ChatDecoder:
         """A new decoder; ``choices`` is the request's n where it is known."""

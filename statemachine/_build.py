@@ -22,13 +22,17 @@ class Continue(msgspec.Struct, frozen=True):
     """The order for a continuation request."""
 
     strategy: str
-    """``prefill`` or ``instruct``."""
+    """``prefill``, ``instruct``, ``resume`` or ``poll`` (the whole reply, asked for again)."""
     blocks: Sequence[Block]
     """Committed blocks; texts are what goes back (already trimmed)."""
     instruction: str | None = None
     """The user message of ``instruct``."""
     cap: int | None = None
     """New output cap; ``None``: leave the request's own."""
+    handle: Mapping[str, Any] | None = None
+    """Of the checkpoint that ``resume`` starts from."""
+    sent_chars: int | None = None
+    """Characters of text before that checkpoint; ``None``: all text in ``blocks``."""
 
 
 class Builder(Protocol):
@@ -48,6 +52,20 @@ class Builder(Protocol):
 
     def continuation(self, request: Mapping[str, Any], policy: Policy, order: Continue) -> Request:
         """The continuation of the caller's request by the given strategy."""
+
+    def resume(
+        self, request: Mapping[str, Any], policy: Policy, handle: Mapping[str, Any], *, poll: bool
+    ) -> Request | None:
+        """The provider's own resume of a reply, or (``poll``) the call for the whole of it.
+
+        ``None`` where the dialect has none, or request 0 was not prepared for it.
+        """
+
+    def stop_call(self, policy: Policy, handle: Mapping[str, Any]) -> Request | None:
+        """The call that stops a reply which goes on without its connection, or ``None``."""
+
+    def not_executed(self, calls: Sequence[Block], policy: Policy) -> list[dict[str, Any]]:
+        """Messages that answer these tool calls as interrupted and not executed."""
 
     def strip_thinking(self, request: Request, policy: Policy, turn_only: bool = True) -> Request:
         """The same request without this turn's reasoning blocks (after ``thinking_rejected``)."""

@@ -6,7 +6,7 @@ Holds state and writes records; decides nothing. Receiver, moves and ending all 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from midthought.policies import FailureKind, Policy
@@ -20,6 +20,7 @@ from ._events import StopKnown
 from ._failure import Failure, Phase
 from ._history import History
 from ._joining import allowed_strategies, text_seam
+from ._marks import Marks
 from ._rules import Chooser
 from ._table import compile_table
 from ._timeline import Timeline
@@ -59,6 +60,7 @@ class Context:
         self.ledger = Ledger()
         # Recovery switched off is a policy without rules: block safety and the stop fact stay.
         self.chooser = Chooser(policy.rules if policy.enabled else (), policy.budgets)
+        self.marks = Marks()
         self.turn = Turn(self.table.initial, policy.limits.no_progress)
         self.timeline = self._make_timeline()
         self.history = History(builder, policy)
@@ -94,7 +96,20 @@ class Context:
 
     def strategies(self, kept: Collection[Block]) -> tuple[str, ...]:
         """Continuation strategies that are allowed now, the preferred first."""
-        return allowed_strategies(self.policy, self.features, self.refused, tuple(kept))
+        return allowed_strategies(
+            self.policy, self.features, self.refused, tuple(kept), self.resumes(tuple(kept))
+        )
+
+    def resumes(self, kept: Sequence[Block]) -> tuple[str, ...]:
+        """Which of ``resume`` and ``poll`` the provider can do from the last usable checkpoint."""
+        mark = self.marks.usable(kept)
+        if mark is None:
+            return ()
+        return tuple(
+            name
+            for name in ("resume", "poll")
+            if self.builder.resume(self.request, self.policy, mark.handle, poll=name == "poll")
+        )
 
     def failure(self, kind: FailureKind, message: str, phase: Phase = "stream") -> Failure:
         """A failure that the engine itself found."""

@@ -32,6 +32,10 @@ class Request(msgspec.Struct, frozen=True):
     body: Mapping[str, Any]
     headers: Mapping[str, str] = {}
     base_url_suffix: str = ""
+    method: str = "POST"
+    """Only ``POST`` carries the body."""
+    path: str | None = None
+    """Path and query below the base URL, where it is not the dialect's own."""
 
 
 class Effect(msgspec.Struct, frozen=True):
@@ -97,6 +101,7 @@ class StopUpstream(Effect, frozen=True):
     """Send the provider's own stop call for this attempt: it goes on generating without it."""
 
     attempt: int
+    request: Request
 
 
 class Record(Effect, frozen=True):

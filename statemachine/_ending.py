@@ -11,7 +11,7 @@ from typing import Any
 from midthought.policies import Final, Stop
 
 from ._context import NEVER, Context
-from ._effects import Close, Done, Emit
+from ._effects import Close, Done, Emit, StopUpstream
 from ._events import TurnFinished
 
 __all__ = ["end_attempt", "end_continuation", "end_turn"]
@@ -73,6 +73,11 @@ def _break_off(ctx: Context) -> None:
     """The turn ends while upstream is open: by the caller, or by the deadline."""
     ctx.out.append(Close(ctx.attempt))
     ctx.open = False
+    mark = ctx.marks.last
+    stop = ctx.builder.stop_call(ctx.policy, mark.handle) if mark is not None else None
+    if stop is not None:
+        # The provider goes on generating without its connection.
+        ctx.out.append(StopUpstream(ctx.attempt, stop))
     ctx.timeline.cut()
     end_attempt(ctx, complete=False)
     end_continuation(ctx, failed=ctx.turn.reason, said="ended by the caller or the deadline")
@@ -107,12 +112,14 @@ def _give_up(ctx: Context, outcome: Final) -> None:
     if ctx.policy.blocks.tool_use.on_abort == "drop":
         for block in ctx.timeline.drop_calls():
             ctx.record_tool(block, f"{turn.reason}_error")
+    else:
+        ctx.history.answer_calls()
     ctx.timeline.apply(ctx.timeline.commit())
     ctx.timeline.finish()
     if outcome == "aborted":
         ctx.record("llm_turn_finished", stop="aborted", reason=turn.reason, **_sums(ctx))
         return
-    if any(attempt.how == "continue" for attempt in turn.attempts):
+    if any(attempt.how in ("continue", "resume") for attempt in turn.attempts):
         ctx.record(
             "llm_stream_continuation_exhausted",
             attempts=len(turn.attempts),

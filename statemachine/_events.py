@@ -21,6 +21,7 @@ __all__ = [
     "BlockKind",
     "BlockStarted",
     "Cancelled",
+    "Checkpoint",
     "ClockJumped",
     "DeltaField",
     "Event",
@@ -94,6 +95,12 @@ class BlockClosed(Event, frozen=True):
     index: int
     data: dict[str, Any] | None = None
     """Set where the provider repeats the whole block at its end."""
+
+
+class Checkpoint(Event, frozen=True):
+    """From here on the provider can send the reply again: what its resume call needs for that."""
+
+    handle: dict[str, Any]
 
 
 class StopKnown(Event, frozen=True):

@@ -28,11 +28,16 @@ class History:
         self._policy = policy
         self._orders: list[Continue] = []
         self._kept: Sequence[Block] = ()
+        self._answer_calls = False
 
     def answered(self, order: Continue) -> None:
         """The continuation ``order`` brought something that is kept."""
         if not self._orders or self._orders[-1] is not order:
             self._orders.append(order)
+
+    def answer_calls(self) -> None:
+        """Nobody will run the calls of this turn: they are answered as not executed."""
+        self._answer_calls = True
 
     def close(self, blocks: Sequence[Block], *, finished: bool) -> None:
         """The turn ended with these blocks."""
@@ -67,6 +72,11 @@ class History:
         return tuple(i for i, (_, ours) in enumerate(self._parts()) if ours)
 
     def _parts(self) -> list[tuple[dict[str, Any], bool]]:
+        calls = [b for b in self._kept if b.kind == "tool_use"] if self._answer_calls else []
+        answers = self._builder.not_executed(calls, self._policy) if calls else []
+        return [*self._sent_and_answered(), *((message, True) for message in answers)]
+
+    def _sent_and_answered(self) -> list[tuple[dict[str, Any], bool]]:
         said = [order for order in self._orders if order.instruction is not None]
         if not said or not self._kept:
             return [(message, False) for message in self.message]

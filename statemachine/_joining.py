@@ -19,9 +19,17 @@ __all__ = ["allowed_strategies", "make_order", "make_seam", "next_cap", "text_se
 
 
 def allowed_strategies(
-    policy: Policy, features: Collection[str], refused: Collection[str], kept: Sequence[Block]
+    policy: Policy,
+    features: Collection[str],
+    refused: Collection[str],
+    kept: Sequence[Block],
+    resumes: Collection[str] = (),
 ) -> tuple[str, ...]:
-    """Strategies that this request and what is kept of the reply allow, the preferred first."""
+    """Strategies that this request and what is kept of the reply allow, the preferred first.
+
+    ``resumes``: ``resume`` and ``poll``, as far as the provider can do them now; where the policy
+    names ``resume``, ``poll`` comes right after it.
+    """
     have = set(features)
     if any(b.kind in ("tool_use", "server_tool") for b in kept):
         have.add("tool_calls_in_last")
@@ -29,15 +37,23 @@ def allowed_strategies(
         "prefill": policy.continuation.prefill.forbidden_with,
         "instruct": policy.continuation.instruct.forbidden_with,
     }
-    return tuple(
-        name
-        for name in policy.continuation.strategies
-        if name in forbidden and name not in refused and not have.intersection(forbidden[name])
-    )
+    found: list[str] = []
+    for name in policy.continuation.strategies:
+        if name == "resume":
+            found += [how for how in ("resume", "poll") if how in resumes]
+        elif not have.intersection(forbidden[name]):
+            found.append(name)
+    return tuple(name for name in found if name not in refused)
+
+
+#: The provider repeats its own words: nothing is trimmed, nothing is looked for.
+_EXACT = TextSeam(trim="none", window=0, restart=False)
 
 
 def text_seam(policy: Policy, strategy: str) -> TextSeam:
     """The seam settings of a strategy."""
+    if strategy in ("resume", "poll"):
+        return _EXACT.model_copy(update={"on_mismatch": policy.seam.resume.on_mismatch})
     return policy.seam.prefill if strategy == "prefill" else policy.seam.instruct
 
 
@@ -85,11 +101,12 @@ def make_seam(policy: Policy, order: Continue, kept: Sequence[Block]) -> Seam:
     prefill = order.strategy == "prefill"
     shown = _text(kept)
     lost = kept[-1].lost if kept and kept[-1].kind == "text" else ""
-    quality: Quality = "exact" if prefill else "uncertain"
+    quality: Quality = "uncertain" if order.strategy == "instruct" else "exact"
+    sent = order.sent_chars if order.sent_chars is not None else len(_text(order.blocks))
     return Seam(
         shown,
         shown + lost,
-        len(_text(order.blocks)),
+        sent,
         spec,
         echoes=prefill and policy.continuation.prefill.echoes,
         proof=quality,

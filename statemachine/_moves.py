@@ -126,6 +126,7 @@ class Moves:
             continuing=ctx.order is not None,
             in_a_row=turn.in_a_row,
             refusing=failure is not None and refusing,
+            resumable="resume" in ctx.strategies(kept),
             strategies=ctx.strategies(kept),
             can_retract=ctx.policy.turn.retract,
             hooks=ctx.hooks,
@@ -202,11 +203,11 @@ class Moves:
         ctx = self._ctx
         if "next_strategy" in edits and ctx.order is not None:
             ctx.refused.add(ctx.order.strategy)
-        if plan.how == "continue":
+        if plan.how in ("continue", "resume"):
             order = self._order(plan)
             plan.strategy, ctx.next_order = order.strategy, order
-            plan.request = ctx.builder.continuation(ctx.request, ctx.policy, order)
-            if plan.rule.action == "continue":
+            plan.request = self._continuation(order)
+            if plan.rule.action in ("continue", "resume"):
                 self._count_idle()
         elif plan.how == "retry" and self._takes_back():
             plan.anew = True
@@ -229,7 +230,19 @@ class Moves:
         produced = sum(entry.output or 0 for attempt, entry in entries if attempt.kept_chars)
         own = ctx.builder.cap(ctx.request, ctx.policy)
         cap = next_cap(ctx.policy, own, produced, plan.rule.cap)
-        return make_order(ctx.policy, ctx.strategies(kept)[0], kept, ctx.features, cap)
+        strategy = ctx.strategies(kept)[0]
+        mark = ctx.marks.usable(kept)
+        if strategy in ("resume", "poll") and mark is not None:
+            start = mark.text_chars if strategy == "resume" else 0
+            return Continue(strategy, tuple(kept), handle=mark.handle, sent_chars=start)
+        return make_order(ctx.policy, strategy, kept, ctx.features, cap)
+
+    def _continuation(self, order: Continue) -> Request | None:
+        ctx = self._ctx
+        if order.handle is None:
+            return ctx.builder.continuation(ctx.request, ctx.policy, order)
+        poll = order.strategy == "poll"
+        return ctx.builder.resume(ctx.request, ctx.policy, order.handle, poll=poll)
 
     def _count_idle(self) -> None:
         ctx, turn = self._ctx, self._ctx.turn

@@ -16,6 +16,7 @@ from ._events import (
     BlockClosed,
     BlockDelta,
     BlockStarted,
+    Checkpoint,
     Event,
     Finished,
     Heartbeat,
@@ -31,7 +32,7 @@ from ._moves import Moves
 __all__ = ["Receiver"]
 
 #: Facts that come before the reply itself: they do not open an attempt.
-_BEFORE = frozenset({Responded, Heartbeat, Finished})
+_BEFORE = frozenset({Responded, Heartbeat, Finished, Checkpoint})
 
 
 class Receiver:
@@ -113,6 +114,9 @@ class Receiver:
         if joint.mismatch and text_seam(ctx.policy, ctx.order.strategy).on_mismatch == "reject":
             self._fail(FailureKind.seam_mismatch, "the answer does not join what was shown")
 
+    def _checkpoint(self, event: Checkpoint) -> None:
+        self._ctx.marks.add(event.handle, self._ctx.timeline.blocks)
+
     def _stop_known(self, event: StopKnown) -> None:
         ctx = self._ctx
         ctx.stop = event
@@ -184,6 +188,7 @@ _HANDLERS: dict[type[Event], Any] = {
     BlockStarted: Receiver._block_started,
     BlockDelta: Receiver._delta,
     BlockClosed: Receiver._closed,
+    Checkpoint: Receiver._checkpoint,
     StopKnown: Receiver._stop_known,
     UsageReported: Receiver._usage,
     Heartbeat: Receiver._heartbeat,

@@ -39,6 +39,8 @@ class Facts(msgspec.Struct, frozen=True):
     in_a_row: int
     refusing: bool
     """The cut came inside a refusal."""
+    resumable: bool
+    """The provider can take the reply up itself."""
     strategies: tuple[str, ...]
     """Continuation strategies that this request allows now."""
     can_retract: bool
@@ -188,6 +190,8 @@ def _how_illegal(how: How, facts: Facts, *, changed: bool) -> str | None:
             if not facts.partial:
                 return "nothing to continue from"
             return None if facts.strategies else "no continuation strategy is allowed here"
+        case "resume":
+            return None if facts.resumable else "the provider has nothing to resume"
         case "finish":
             return None if facts.partial else "nothing to accept"
         case _:

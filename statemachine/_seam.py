@@ -163,7 +163,7 @@ class Seam:
         if proved:
             best = min(proved, key=lambda c: c.start)
             return self._join(min(best.at, self._t) - best.start, "proved")
-        drop = min((c.at for c in whole), default=self._sent) - self._sent
+        drop = min((min(c.at, self._t) for c in whole), default=self._sent) - self._sent
         return self._join(drop, "uncertain" if broken else self._proof, mismatch=broken)
 
     def _join(self, drop: int, quality: Quality, *, mismatch: bool = False) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import AsyncIterator
 from types import TracebackType
@@ -10,9 +11,9 @@ from typing import Any, Self
 import anyio
 import httpx
 
-from midthought.statemachine import Answered, Ask, Event, Refused, TurnFinished
+from midthought.statemachine import Answered, Ask, Event, Refused, Request, TurnFinished
 
-from ._base_client import BaseClient, Opening, connection_phase, exhausted
+from ._base_client import STOP_CALL_S, BaseClient, Opening, connection_phase, exhausted
 from ._call import PreparedCall
 from ._core import TurnCore
 from ._pool import Pools
@@ -175,14 +176,14 @@ class _Exchange:
         core = self._core
         send = core.take_send()
         opening = self._opening = Opening(core.policy, fresh=send.fresh)
-        url, headers, body = self._client._http_request(core, send.request)
+        method, url, headers, body = self._client._http_request(core, send.request)
         self._http = self._client._pools.take(fresh=send.fresh)
 
         async def trace(name: str, info: dict[str, Any]) -> None:
             opening.saw(name)
 
         request = self._http.build_request(
-            "POST",
+            method,
             url,
             headers=headers,
             content=body,
@@ -303,6 +304,17 @@ class _Exchange:
             self._core.tell("cancel")
             self._core.take_told()
         await self.close()
+        stop, self._core.stop_call = self._core.stop_call, None
+        if stop is not None:
+            with anyio.CancelScope(shield=True):
+                await self._stop(stop)
+
+    async def _stop(self, stop: Request) -> None:
+        """The provider's own stop call; best effort, the turn is over."""
+        method, url, headers, body = self._client._http_request(self._core, stop)
+        http = self._client._pools.take(fresh=True)
+        with contextlib.suppress(httpx.TransportError):
+            await http.request(method, url, headers=headers, content=body, timeout=STOP_CALL_S)
 
 
 class _Waiting:

@@ -22,7 +22,10 @@ from ._core import Sink, TurnCore
 from ._errors import ClosedClient, MissingKey, RecoveryExhausted
 from ._records import record
 
-__all__ = ["BaseClient", "Hook", "Opening"]
+__all__ = ["STOP_CALL_S", "BaseClient", "Hook", "Opening", "connection_phase", "exhausted"]
+
+#: How long a provider's stop call may take; the caller has left and waits for it.
+STOP_CALL_S = 5.0
 
 #: A host hook: gets the failure kind and the caller's request, returns the request to go on with,
 #: or
@@ -149,12 +152,19 @@ class BaseClient:
             core.policy.name, self.base_url, core.machine.model, features, core.machine.refused
         )
 
-    def _http_request(self, core: TurnCore, request: Request) -> tuple[str, dict[str, str], bytes]:
-        url = (
-            f"{self.base_url}{request.base_url_suffix}{self.dialect.url(request.body, core.policy)}"
-        )
-        headers = {**self._headers, **request.headers, "content-type": "application/json"}
-        return url, headers, msgspec.json.encode(request.body)
+    def _http_request(
+        self, core: TurnCore, request: Request
+    ) -> tuple[str, str, dict[str, str], bytes | None]:
+        """Method, URL, headers and body of an upstream request."""
+        path = request.path
+        if path is None:
+            path = self.dialect.url(request.body, core.policy)
+        url = f"{self.base_url}{request.base_url_suffix}{path}"
+        headers = {**self._headers, **request.headers}
+        if request.method != "POST":
+            return request.method, url, headers, None
+        headers["content-type"] = "application/json"
+        return request.method, url, headers, msgspec.json.encode(request.body)
 
 
 def connection_phase(error: httpx.TransportError, opening: Opening) -> Phase:

@@ -29,10 +29,12 @@ from midthought.statemachine import (
     Phase,
     Record,
     Recovery,
+    Request,
     Retract,
     Retracted,
     Rng,
     Send,
+    StopUpstream,
     TimePassed,
     Wait,
     Withdraw,
@@ -101,6 +103,7 @@ class TurnCore:
         self.send: Send | None = None
         self.wait_until: float | None = None
         self.ask: Ask | None = None
+        self.stop_call: Request | None = None
         self.closing = False
         self.broken = False
         """The connection of the attempt broke: idle ones of its origin are suspect."""
@@ -254,6 +257,8 @@ class TurnCore:
             case Done():
                 self.done = True
                 self.send = self.wait_until = self.ask = None
+            case StopUpstream(_, request):
+                self.stop_call = request
             case KeepAlive():
                 pass  # a native caller sees the silence for what it is
             case _:

@@ -174,7 +174,7 @@ def _cuts(stream: str, data: bytes) -> Iterator[list[bytes]]:
 
 @recorded
 def test_same_events_however_split(stream: str) -> None:
-    """Whole, byte by byte or in the real reads: the same events, and one ``Finished`` at the end."""
+    """Whole, byte by byte or in the real reads: the same events and one ``Finished``, last."""
     data = (CORPUS / stream).read_bytes()
     whole, *others = [read(chunks) for chunks in _cuts(stream, data)]
 
@@ -671,7 +671,7 @@ def test_split_utf8() -> None:
 @pytest.mark.parametrize(
     "bad",
     [
-        b'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"\xff"}}',
+        delta(0, "text_delta", text="@").strip().replace(b"@", b"\xff"),
         b'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_',
         b'data: {"type":"ping"',
         b'data: {"a": "\x00"}',

@@ -1,4 +1,4 @@
-"""Requests of the Anthropic dialect are valid for the API, carry the partial, and touch no input."""
+"""Requests of the Anthropic dialect are valid, carry the partial, and touch no input."""
 
 import copy
 import csv
@@ -196,7 +196,7 @@ def test_callers_own_prefill_goes_on_in_one_message(strategy: str, own: Any) -> 
 
 
 def test_nothing_to_go_on_from() -> None:
-    """With nothing that may be sent back the policy's bridge stands in; without one it is refused."""
+    """With nothing to send back the policy's bridge stands in; without one it is refused."""
     used = policy(continuation={"instruct": {"bridge": "(interrupted)"}})
 
     with pytest.raises(ValueError, match="retry the request instead"):
@@ -292,7 +292,7 @@ def test_thinking_is_never_last_and_always_first() -> None:
 
 
 def test_tool_input() -> None:
-    """No input is ``{}``; what the provider finished as invalid JSON is wrapped; half is dropped."""
+    """No input is ``{}``; invalid JSON that the provider finished is wrapped; half is dropped."""
     for given, expected in (("", {}), ("  ", {}), ("[1]", {"INVALID_JSON": "[1]"})):
         (call,) = content([block("tool_use", given, id="t", name="n")])
         assert expected == call["input"]

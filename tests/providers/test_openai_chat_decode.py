@@ -1,6 +1,7 @@
 """Reading a Chat Completions stream: every oddity that servers were seen to send, one test each."""
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -90,7 +91,7 @@ def failure(events: list[Event]) -> tuple[FailureKind, str | None, str]:
     return finished.failure.kind, finished.failure.code, finished.failure.message
 
 
-# --- where a stream ends ----------------------------------------------------------------------------
+# --- where a stream ends --------------------------------------------------------------------------
 
 
 def test_plain_text_stream() -> None:
@@ -151,20 +152,33 @@ def test_unknown_finish_reason_is_an_end() -> None:
 
 def test_known_finish_reasons_are_read_without_case() -> None:
     """Gateways to other providers write the words in capitals."""
-    assert StopKnown(0, Stop.length, "MAX_TOKENS") in play(text("A", "MAX_TOKENS"))
+    events = play(text("A", "MAX_TOKENS"), stream={"stops": {"max_tokens": "length"}})
+    assert StopKnown(0, Stop.length, "MAX_TOKENS") in events
 
 
 @pytest.mark.parametrize(
     "word", ["error", "network_error", "insufficient_system_resource", "abort"]
 )
 def test_finish_reasons_that_are_failures(word: str) -> None:
-    """They end no reply: the attempt fails, with the kind that the policy names, whatever follows."""
-    kind, code, _ = failure(play(text("A"), chunk(finish=word), DONE))
-    assert (kind, code) == (FailureKind.server_error, word)
-    named = play(text("A"), chunk(finish=word), DONE, stream={"failures": {word: "overloaded"}})
-    assert failure(named)[0] is FailureKind.overloaded
-    mine = play(text("A"), chunk(finish=word), stream={"stops": {word: "end"}})
-    assert end(mine).stop is Stop.end
+    """They end no reply: the attempt fails, with the kind that the policy names."""
+    tables = {"stream": {"failures": {word: "overloaded"}}}
+    events = play(text("A"), chunk(finish=word), DONE, **tables)
+    assert failure(events)[:2] == (FailureKind.overloaded, word)
+    assert blocks(events) == [("text", "A", False)]
+
+
+def test_the_word_error_is_a_failure_without_a_policy() -> None:
+    """``error`` is never a stop of the model's own."""
+    assert failure(play(text("A"), chunk(finish="error")))[:2] == (
+        FailureKind.server_error,
+        "error",
+    )
+
+
+def test_one_failed_choice_fails_the_stream() -> None:
+    """With several choices the first failure ends the attempt."""
+    events = play(text("A"), text("B", index=1), chunk(finish="error", index=1))
+    assert failure(events)[1] == "error"
 
 
 def test_content_in_the_finishing_chunk_comes_before_the_stop() -> None:
@@ -189,7 +203,7 @@ def test_finish_reason_twice_is_told_once() -> None:
     assert end(other).stop is Stop.length
 
 
-# --- errors in the stream ---------------------------------------------------------------------------
+# --- errors in the stream -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -213,7 +227,7 @@ def test_finish_reason_twice_is_told_once() -> None:
     ],
 )
 def test_errors_win_over_the_end_marker(frame: bytes) -> None:
-    """An error, wherever it stands, ends the attempt as a failure with its words, ``[DONE]`` or not."""
+    """An error, wherever it stands, ends the attempt as a failure with its words."""
     assert failure(play(text("Alpha"), frame, DONE))[2] == "boom"
     assert failure(play(text("Alpha", "stop"), frame, DONE))[2] == "boom"
 
@@ -223,7 +237,7 @@ def test_null_error_is_no_error() -> None:
     assert end(play(text("A", error=None), text("B", "stop", error=None))).stop is Stop.end
 
 
-# --- frames with nothing in them --------------------------------------------------------------------
+# --- frames with nothing in them ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -278,7 +292,7 @@ def test_usage_under_many_names() -> None:
     ]
 
 
-# --- frames that are not one JSON document ----------------------------------------------------------
+# --- frames that are not one JSON document --------------------------------------------------------
 
 
 def test_two_whole_documents_in_one_event_are_two_chunks() -> None:
@@ -313,7 +327,7 @@ def test_half_documents_are_malformed(frame: bytes) -> None:
 
 
 def test_halves_of_an_emoji_in_two_deltas() -> None:
-    """A surrogate pair escaped over two deltas becomes its character; a lone half becomes U+FFFD."""
+    """A surrogate pair escaped over two deltas becomes its character, a lone half U+FFFD."""
     high = b'data: {"id":"c","choices":[{"delta":{"content":"a\\ud83d"}}]}\n\n'
     low = b'data: {"id":"c","choices":[{"delta":{"content":"\\ude00b"}}]}\n\n'
     assert blocks(play(high, low, chunk(finish="stop"))) == [("text", "a\U0001f600b", True)]
@@ -321,19 +335,16 @@ def test_halves_of_an_emoji_in_two_deltas() -> None:
     assert blocks(play(high, chunk(finish="stop"))) == [("text", "a\ufffd", True)]
 
 
+_KEYS = (
+    "id model choices index delta content role finish_reason usage error x_groq type text thinking "
+    "tool_calls function name arguments reasoning reasoning_details refusal audio function_call "
+    "annotations images message prompt_tokens completion_tokens_details"
+)
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                "id model choices index delta content role finish_reason usage error x_groq type text "
-                "thinking tool_calls function name arguments reasoning reasoning_details refusal audio "
-                "function_call annotations images message prompt_tokens completion_tokens_details".split()
-            ),
-            inner,
-            max_size=4,
-        )
+        | st.dictionaries(st.sampled_from(_KEYS.split()), inner, max_size=4)
     ),
     max_leaves=12,
 )
@@ -352,7 +363,7 @@ def test_no_frame_raises(deltas: list[Any], document: Any, tags: bool) -> None:
     blocks(out)
 
 
-# --- reasoning, refusals, media ---------------------------------------------------------------------
+# --- reasoning, refusals, media -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
@@ -405,7 +416,7 @@ def test_tagged_thinking_wherever_it_is_cut(cuts: list[int]) -> None:
     """Text between the policy's tags is thinking, also where a delta cuts a tag."""
     whole = "<think>a < b</thin k</think>\n\n1 </think < 2"
     places = sorted({0, len(whole), *(c for c in cuts if c < len(whole))})
-    pieces = [whole[i:j] for i, j in zip(places, places[1:], strict=False)]
+    pieces = [whole[i:j] for i, j in pairwise(places)]
     events = play(*(text(piece) for piece in pieces), chunk(finish="stop"), **TAGGED)
     assert blocks(events) == [
         ("thinking", "a < b</thin k", True),
@@ -456,7 +467,8 @@ def test_content_as_parts() -> None:
     image = {"type": "image_url", "image_url": "u"}
     events = play(chunk({"content": [think]}),
                   chunk({"content": [think, {"type": "text", "text": "1"}]}),
-                  text("44"), chunk({"content": [image, {"type": "reference", "ids": [1]}]}, "stop"))  # fmt: skip
+                  text("44"),
+                  chunk({"content": [image, {"type": "ref", "ids": [1]}]}, "stop"))  # fmt: skip
     assert blocks(events) == [
         ("thinking", "hmhm", True), ("text", "144", True), ("media", "", True), ("other", "", True),
     ]  # fmt: skip
@@ -470,7 +482,7 @@ def test_citations_belong_to_the_open_text() -> None:
     assert [(e.index, json.loads(e.text)) for e in cited] == [(0, note)]
 
 
-# --- several choices --------------------------------------------------------------------------------
+# --- several choices ------------------------------------------------------------------------------
 
 
 def test_choices_are_kept_apart() -> None:
@@ -500,7 +512,7 @@ def test_choices_one_after_the_other() -> None:
     assert not any(isinstance(e, StopKnown) for e in out)
 
 
-# --- a whole reply as one body ----------------------------------------------------------------------
+# --- a whole reply as one body --------------------------------------------------------------------
 
 
 def test_unary_reply_gives_the_events_of_a_stream() -> None:

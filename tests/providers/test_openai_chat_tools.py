@@ -151,6 +151,17 @@ def test_equal_ids_of_two_calls() -> None:
     assert [c[1:] for c in calls(events)] == [c[1:] for c in TWO]
 
 
+def test_a_new_id_and_name_on_one_index_begin_a_call() -> None:
+    """Also after input that is no JSON; with input that goes on, it is the same call renamed."""
+    again = piece(id="b", name="add")
+    events = play(piece("{bad", id="a", name="add"), again, piece("{}"))
+    assert [c[2] for c in calls(events)] == ["{bad", "{}"]
+    events = play(piece('{"x"', id="a", name="add"), piece(":1}", id="b", name="add"))
+    assert calls(events) == [("a", "add", '{"x":1}', True)]
+    events = play(piece(id="a", name="add"), piece('{"x":1}', id="b", name="add"))
+    assert calls(events) == [("a", "add", '{"x":1}', True)]
+
+
 def test_first_name_and_id_win() -> None:
     """Another name or id for the same call changes nothing."""
     events = play(piece('{"x"', id="a", name="add"), piece(":1}", id="a", name="sub"))
@@ -186,12 +197,13 @@ def test_an_empty_input_is_not_closed_by_the_next_call() -> None:
 @pytest.mark.parametrize("word", ["length", "content_filter", "model_context_window_exceeded"])
 def test_a_cutting_stop_leaves_half_a_call_open(word: str) -> None:
     """Half a call under a cap, a filter or a full window is never closed; a whole one is."""
+    words = {"stops": {"model_context_window_exceeded": "context_full"}}
     events = play(piece('{"x":1}', id="a", name="add"), piece('{"y', id="b", name="mul", index=1),
-                  finish=word)  # fmt: skip
+                  finish=word, stream=words)  # fmt: skip
     assert calls(events) == [TWO[0], ("b", "mul", '{"y', False)]
-    whole = play(piece('{"x":1}', id="a", name="add"), finish=word)
+    whole = play(piece('{"x":1}', id="a", name="add"), finish=word, stream=words)
     assert calls(whole) == [TWO[0]]
-    strict = play(piece('{"x":1}', id="a", name="add"), finish=word,
+    strict = play(piece('{"x":1}', id="a", name="add"), finish=word, stream=words,
                   blocks={"tool_use": {"whole_json": False}})  # fmt: skip
     assert calls(strict)[0][3] is False
 

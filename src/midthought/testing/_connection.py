@@ -180,7 +180,7 @@ class Connection:
                     self._host.ending(self._record)
                 self._out = memoryview(op.data)
             elif isinstance(op, Pause):
-                self._loop.later(op.seconds, self._play)
+                self._loop.later(op.seconds * self._host.time_scale, self._play)
                 return
             else:
                 self._end(op)
