@@ -41,7 +41,7 @@ torture: $(DEV)  ## the long run: every recorded stream cut at every byte
 	@$(BIN)/pytest -m torture --hypothesis-profile=torture $(ARGS)
 
 bench: $(DEV)  ## measure, and write benchmarks/results.md
-	@$(BIN)/python -m benchmarks $(ARGS)
+	@$(BIN)/python benchmarks/run.py $(ARGS)
 
 wheel-test: $(DEV)  ## sdist -> wheel -> fresh environment -> the packaging tests and the demo
 	@bash .ci/wheel-test

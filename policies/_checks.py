@@ -91,11 +91,14 @@ def _rules(policy: Policy) -> Iterator[Problem]:
                 yield problem._replace(path=("rules", place, *problem.path))
 
 
+def _conditions(policy: Policy) -> Iterator[Problem]:
+    for place, rule in enumerate(policy.rules):
+        if not rule.on.model_dump(exclude_defaults=True):
+            hint = 'say when, as on = { failure = ["overloaded"] }'
+            yield Problem(("rules", place, "on"), "no condition", "at least one fact", hint)
+
+
 def _rule(policy: Policy, rule: Rule, action: Action) -> Iterator[Problem]:
-    asked = rule.on.model_dump(exclude_defaults=True)
-    if not asked:
-        hint = 'say when, as on = { failure = ["overloaded"] }'
-        yield Problem(("on",), "no condition", "at least one fact", hint)
     if rule.on.failure and rule.on.stop:
         hint = "an attempt ends by one of the two: write two rules"
         yield Problem(("on",), "failure and stop", "one of them", hint)
@@ -147,6 +150,9 @@ def _bounds(policy: Policy) -> Iterator[Problem]:
             found = f"window = {seam.window} below min_overlap = {seam.min_overlap}"
             hint = "raise window, or set it to 0 to look for no repeats"
             yield Problem(("seam", strategy, "window"), found, "0, or min_overlap and more", hint)
+
+
+def _strategies(policy: Policy) -> Iterator[Problem]:
     repeated = len(policy.continuation.strategies) - len(set(policy.continuation.strategies))
     if repeated or not policy.continuation.strategies:
         found = "a strategy twice" if repeated else "no strategy"
@@ -182,9 +188,11 @@ _CHECKS = (
     _Check(check_machine, frozenset({"machine"})),
     _Check(_rule_names),
     _Check(_rule_references, frozenset({"budgets", "backoff"})),
+    _Check(_conditions, frozenset({"rules"})),
     _Check(_rules),
     _Check(_coverage, frozenset({"rules", "exhaust"})),
     _Check(_bounds),
+    _Check(_strategies, frozenset({"continuation"})),
     _Check(_blocks),
     _Check(check_classify, frozenset({"classify"})),
     _Check(check_provider),

@@ -139,6 +139,8 @@ def _merge_rows(below: list[Mark], added: list[Mark]) -> list[Mark]:
 
     A row of the parent that an added row always precedes falls away.
     """
+    if not below:
+        return [_without_order(row) for row in added]
     rows = list(below)
     replaced = {_cell(row) for row in added if _order(row) is True}
     own = [_without_order(row) for row in added]

@@ -106,7 +106,7 @@ class Rule(Table):
     on: Condition
     """When it applies."""
     action: str
-    """What is done: ``retry``, ``continue``, ``stop``, ``next_strategy`` … (listed below)."""
+    """What is done: ``retry``, ``continue``, ``stop``, ``next_strategy`` … (see Words)."""
     edits: tuple[Edit, ...] = ()
     """More edits on the request, besides those the action's name stands for."""
     limit: Count | None = None
@@ -161,12 +161,16 @@ class SharedLimits(Table):
 class Limits(Table):
     """Bounds of a whole turn."""
 
-    attempts: Annotated[int, Field(ge=1, le=1000)] = 32
+    attempts: Annotated[int, Field(ge=1, le=1000)] = 20
     """Most upstream requests of one turn, whatever the rules still allow."""
-    no_progress: Count = 6
-    """So many continuations in a row that released nothing end the turn; 0: never."""
-    max_retry_after_s: Seconds = 120.0
-    """A hint above this is not waited for: the turn ends at once and says ``retry_at``."""
+    wait_s: Seconds = 600.0
+    """Most that a turn waits between requests, all waits together."""
+    extra_input_tokens: Count | None = None
+    """Most input tokens that recovery may send again in a turn, as far as they are reported."""
+    no_progress: Count = 2
+    """So many continuations in a row that ended by themselves with nothing new; 0: never."""
+    max_retry_after_s: Seconds = 60.0
+    """A rule that would have to wait longer for its request does not apply; ``retry_at`` says when."""
     retry_after_jitter: Annotated[float, Field(ge=0, le=1)] = 0.25
     """Added to a hint: uniform in 0 .. this x min(hint, 1 s)."""
     event_bytes: Annotated[int, Field(ge=1024)] = 32 * 1024 * 1024

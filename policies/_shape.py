@@ -9,6 +9,7 @@ from __future__ import annotations
 import types
 from collections.abc import Iterable
 from enum import Enum
+from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, TypeGuard, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
@@ -59,9 +60,12 @@ def is_array(shape: Shape) -> bool:
 
 def key_shapes(shape: Shape) -> dict[str, Shape]:
     """The keys that a table of fixed keys may hold; empty for any other shape."""
-    if not _is_model(shape.type):
-        return {}
-    fields = shape.type.model_fields
+    return _key_shapes(shape.type) if _is_model(shape.type) else {}
+
+
+@cache
+def _key_shapes(model: type[BaseModel]) -> dict[str, Shape]:
+    fields = model.model_fields
     return {key: shape_of(field.annotation, field.metadata) for key, field in fields.items()}
 
 

@@ -50,9 +50,9 @@ def validate(tree: Mark, model: type[BaseModel]) -> Validated:
             return Validated(built, tree, faults, frozenset(lost))
         if attempt == 0:
             faults += _faults(tree, shape, slips)
-        wrong = {_removable(_place(slip, shape)[0], shape) for slip in slips}
-        lost |= {str(path[0]) for path in wrong}
-        tree = without(tree, wrong)
+        cuts = [(slip, _removable(_place(slip, shape)[0], shape)) for slip in slips]
+        lost |= {str(path[0]) for slip, path in cuts if slip.type != "extra_forbidden"}
+        tree = without(tree, {path for _, path in cuts})
     return Validated(None, tree, faults, frozenset(lost))
 
 

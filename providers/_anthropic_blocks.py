@@ -124,7 +124,10 @@ def begin_block(attempt: int, index: int, start: Mapping[str, Any], out: list[Ev
     pair_id = _string(start.get("tool_use_id" if is_result else "id"))
     plain = _PLAIN_KEYS.get(kind)
     data = dict(start) if plain is None or not plain.issuperset(start) else None
-    out.append(BlockStarted(attempt, index, kind, pair_id, _string(start.get("name")), data))
+    caller = start.get("caller")
+    parent = _string(caller.get("tool_id")) if isinstance(caller, Mapping) else None
+    name = _string(start.get("name"))
+    out.append(BlockStarted(attempt, index, kind, pair_id, name, data, parent))
     hot, hot_field = _COLD if is_result else _HOT.get(kind, _COLD)
     block = OpenBlock(index, kind, pair_id, hot, hot_field)
     for key, field in _INITIAL.get(kind, ()):

@@ -56,7 +56,7 @@ def read_body(body: bytes, content_type: str) -> BodyFacts:
         except ValueError:
             continue
         return BodyFacts("json", value, f"JSON, {len(body)} bytes", "")
-    if body.lstrip()[:1] == b"<" or ("html" in content_type and not looks_like_sse(body)):
+    if body.lstrip()[:1] == b"<" or ("html" in content_type and looks_like_sse(body) is False):
         return BodyFacts("html", None, f"HTML, {len(body)} bytes", "")
     text = body[:2000].decode("utf-8", "replace") if content_type.startswith("text/") else ""
     return BodyFacts("other", None, f"{content_type or 'no content type'}, {len(body)} bytes", text)

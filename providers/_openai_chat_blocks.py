@@ -237,7 +237,7 @@ class ChoiceBlocks:
     def _call(self, entry: Any, legacy: bool, out: list[Event]) -> None:
         if not isinstance(entry, dict):
             raise Unreadable(f"a tool call is a {type(entry).__name__}, expected an object")
-        if not legacy and (event := self.calls.more(entry)) is not None:
+        if (event := self.calls.more(entry)) is not None:
             out.append(event)
             return
         piece, call = self.calls.find(entry, legacy)

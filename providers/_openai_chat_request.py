@@ -54,17 +54,13 @@ def _last(request: Mapping[str, Any], key: str) -> Any:
 #: Features that the grammar of a request shows, whatever the policy's rows say.
 GRAMMAR: Final[dict[str, Callable[[Mapping[str, Any]], bool]]] = {
     "multipart_content": lambda request: isinstance(_last(request, "content"), list | tuple),
-    "n": lambda request: _is_above(request.get("n"), 1),
+    "n": lambda request: isinstance(request.get("n"), int) and request["n"] > 1,
     "structured_output": lambda request: (
         get_path(request, "response_format.type") in ("json_object", "json_schema")
     ),
     "tool_calls_in_last": lambda request: is_set(_last(request, "tool_calls")),
     "tools": lambda request: is_set(request.get("tools")) or is_set(request.get("functions")),
 }
-
-
-def _is_above(value: Any, bound: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > bound
 
 
 class ChatRequests:

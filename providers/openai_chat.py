@@ -131,10 +131,7 @@ class ChatDecoder:
         data = frame.data or b""
         if frame.event == "error":
             return ErrorSeen(stated(data))
-        if not (text := data.strip()):
-            return None
-        if text[:1] == b":":  # a comment that a gateway put into a data field
-            out.append(Heartbeat(self._attempt))
+        if not data.strip():
             return None
         try:
             found = documents(data)
@@ -243,9 +240,9 @@ class ChatDecoder:
         out.append(StopKnown(self._attempt, stop, reason, details))
 
     def _warm(self) -> None:
-        """Where there is one choice, and its open block takes text as it comes, that is hot."""
+        """Where the open block of choice 0 takes text as it comes, that is hot."""
         self._hot = -1
-        blocks = self._choices.get(0) if len(self._choices) == 1 else None
+        blocks = self._choices.get(0)
         if blocks is not None and blocks.prose is not None and blocks.takes_text:
             self._hot, self._hot_thinking = blocks.prose, blocks.prose_kind == "thinking"
 

@@ -29,6 +29,8 @@ class Block(msgspec.Struct):
     name: str | None = None
     data: dict[str, Any] | None = None
     """The provider's own start (or whole) block, where it must go back verbatim."""
+    parent: str | None = None
+    """Id of the server tool that called this one."""
     parts: list[str] = []
     """Text of text, refusal and thinking blocks; input JSON of tool calls."""
     signature: str | None = None
@@ -59,7 +61,7 @@ class Block(msgspec.Struct):
     shown_by: int = -1
     """The last attempt that showed content of it."""
     size: int = 0
-    """Characters received."""
+    """Bytes received, counted off the hot path only."""
 
     @property
     def text(self) -> str:

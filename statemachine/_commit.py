@@ -23,7 +23,7 @@ class Dropped(msgspec.Struct, frozen=True):
     block: Block
     reason: str
     """``open``, ``unsigned``, ``blank``, ``rule``, ``unpaired``, ``after_tool_call``,
-    ``last_thinking``."""
+    ``last_thinking``, ``no_message``."""
 
 
 class Commit(msgspec.Struct, frozen=True):
@@ -31,11 +31,6 @@ class Commit(msgspec.Struct, frozen=True):
 
     kept: tuple[Block, ...] = ()
     dropped: tuple[Dropped, ...] = ()
-
-    @property
-    def partial(self) -> bool:
-        """Something is kept."""
-        return bool(self.kept)
 
     @property
     def whole_calls(self) -> int:
@@ -82,7 +77,12 @@ def _paired_ids(blocks: Sequence[Block]) -> frozenset[str]:
     for block in blocks:
         if block.kind == "server_tool" and block.closed and block.id:
             seen[block.id] = seen.get(block.id, 0) + 1
-    return frozenset(id_ for id_, n in seen.items() if n > 1)
+    paired = {id_ for id_, n in seen.items() if n > 1}
+    # A tool that another tool called goes with its caller, however deep they nest.
+    parents = {b.id: b.parent for b in blocks if b.kind == "server_tool" and b.parent}
+    while lonely := {id_ for id_ in paired if parents.get(id_, id_) not in paired}:
+        paired -= lonely
+    return frozenset(paired)
 
 
 def _reason(block: Block, rules: Blocks, paired: frozenset[str], *, finished: bool) -> str | None:
@@ -99,7 +99,8 @@ def _reason(block: Block, rules: Blocks, paired: frozenset[str], *, finished: bo
     if (rule.closed if block.closed else rule.open) == "discard":
         return "rule" if block.closed else "open"
     if kind in ("text", "refusal"):
-        return None if block.text.strip() or block.citations else "blank"
+        # A blank block that was shown stays: taking it back would lose its characters.
+        return None if block.shown or block.text.strip() or block.citations else "blank"
     if not block.closed:
         return "open"
     if kind == "server_tool" and not finished and block.id not in paired:

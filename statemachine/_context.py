@@ -147,6 +147,26 @@ class Context:
             rule=rule,
         )
 
+    @property
+    def why_dropped(self) -> str:
+        """The reason that records of what is dropped now give."""
+        return f"{self.why}_error" if self.turn.failed else self.why
+
+    @property
+    def partial(self) -> bool:
+        """What commit keeps could be sent back; thinking alone, say, makes no message."""
+        kept = self.turn.decided.kept
+        return bool(kept) and bool(self.builder.messages(kept, self.policy))
+
+    def apply(self, reason: str, *, take_back: bool = False) -> None:
+        """Carry out what commit decided, or take all of it back; records what is dropped."""
+        self.record_dropped(reason)
+        if take_back:
+            self.timeline.take_back()
+        else:
+            self.timeline.apply(self.turn.decided)
+        self.turn.decided = self.timeline.commit(finished=not self.turn.failed)
+
     def record_dropped(self, reason: str) -> None:
         """Everything that commit decided to drop, one record each."""
         for dropped in self.turn.decided.dropped:

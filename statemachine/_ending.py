@@ -10,6 +10,7 @@ from typing import Any
 
 from midthought.policies import Final, Stop
 
+from ._commit import Commit, Dropped
 from ._context import NEVER, Context
 from ._effects import Close, Done, Emit, StopUpstream
 from ._events import TurnFinished
@@ -22,7 +23,11 @@ def end_attempt(ctx: Context, *, complete: bool) -> None:
     turn, timeline = ctx.turn, ctx.timeline
     attempt = turn.attempts[-1]
     attempt.received_chars = timeline.received_chars()
-    turn.decided = timeline.commit(finished=complete)
+    turn.decided = decided = timeline.commit(finished=complete)
+    if not complete and not ctx.partial and not any(b.shown_by >= 0 for b in decided.kept):
+        # Nobody saw it and no request can carry it: the attempt was in vain.
+        gone = (Dropped(block, "no_message") for block in decided.kept)
+        turn.decided = Commit(dropped=(*decided.dropped, *gone))
     attempt.kept_chars = timeline.kept_chars(turn.decided)
     per_token = ctx.policy.cap.chars_per_token
     ctx.ledger.end(complete=complete, estimate=int(attempt.received_chars / per_token))
@@ -81,8 +86,7 @@ def _break_off(ctx: Context) -> None:
     ctx.timeline.cut()
     end_attempt(ctx, complete=False)
     end_continuation(ctx, failed=ctx.turn.reason, said="ended by the caller or the deadline")
-    ctx.record_dropped(f"{ctx.turn.reason}_error")
-    ctx.timeline.apply(ctx.turn.decided)
+    ctx.apply(f"{ctx.turn.reason}_error")
 
 
 def _complete(ctx: Context) -> None:
@@ -109,12 +113,14 @@ def _give_up(ctx: Context, outcome: Final) -> None:
         turn.reason = turn.reason or "no_rule_left"
         if turn.retry_at_s is None and turn.failure is not None:
             turn.retry_at_s = turn.failure.retry_after_s
+    ctx.apply(ctx.why_dropped)
     if ctx.policy.blocks.tool_use.on_abort == "drop":
         for block in ctx.timeline.drop_calls():
             ctx.record_tool(block, f"{turn.reason}_error")
     else:
         ctx.history.answer_calls()
-    ctx.timeline.apply(ctx.timeline.commit())
+    turn.decided = ctx.timeline.commit()
+    ctx.apply(f"{turn.reason}_error")
     ctx.timeline.finish()
     if outcome == "aborted":
         ctx.record("llm_turn_finished", stop="aborted", reason=turn.reason, **_sums(ctx))
@@ -123,7 +129,7 @@ def _give_up(ctx: Context, outcome: Final) -> None:
         ctx.record(
             "llm_stream_continuation_exhausted",
             attempts=len(turn.attempts),
-            final_reason=ctx.why if turn.failed else turn.reason,
+            final_reason=ctx.why if turn.reason == "no_rule_left" else turn.reason,
         )
     ctx.record("llm_turn_exhausted", reason=turn.reason, **_sums(ctx))
 

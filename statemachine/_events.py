@@ -79,6 +79,8 @@ class BlockStarted(Event, frozen=True):
     name: str | None = None
     data: dict[str, Any] | None = None
     """The provider's own block, for blocks that must go back verbatim."""
+    parent: str | None = None
+    """Id of the server tool that called this one."""
 
 
 class BlockDelta(Event, frozen=True, gc=False):

@@ -66,4 +66,4 @@ class FenceGuard:
 
     def end(self) -> str:
         """The attempt is complete: what is held is no fence line."""
-        return self._release(0)
+        return "" if self.done else self._release(0)

@@ -50,19 +50,45 @@ class GuardFacts(Protocol):
 Guard = Callable[[GuardFacts], bool]
 
 
+def _turn_complete(turn: GuardFacts) -> bool:
+    """Did the attempt fail after a whole tool call that is kept?"""
+    return turn.failed and turn.whole_tool_calls > 0
+
+
+def _rule_taken(turn: GuardFacts) -> bool:
+    """Does a rule apply that is legal, has budget left and goes on with the turn?"""
+    return turn.rule_taken
+
+
+def _stopped_by_model(turn: GuardFacts) -> bool:
+    """Did the model stop by itself, so that nothing failed?"""
+    return not turn.failed
+
+
+def _accepts_partial(turn: GuardFacts) -> bool:
+    """Is the chosen action `finish`, which takes the partial reply as the turn?"""
+    return turn.accepts_partial
+
+
 def _no_progress(turn: GuardFacts) -> bool:
+    """Did `limits.no_progress` continuations in a row end by themselves with nothing new?"""
     return 0 < turn.no_progress_limit <= turn.idle_continuations
 
 
-#: name -> question
+def _wait_too_long(turn: GuardFacts) -> bool:
+    """Would the waits come to more than `limits.wait_s`, or end after the deadline?"""
+    return not turn.wait_fits
+
+
+#: name -> question; the docstring puts it in words
 GUARDS: dict[str, Guard] = {
-    "turn_complete": lambda turn: turn.failed and turn.whole_tool_calls > 0,
-    "recoverable": lambda turn: turn.rule_taken,
-    "needs_recovery": lambda turn: turn.rule_taken,
-    "stopped_by_model": lambda turn: not turn.failed,
-    "accepts_partial": lambda turn: turn.accepts_partial,
+    "turn_complete": _turn_complete,
+    "recoverable": _rule_taken,
+    "needs_recovery": _rule_taken,
+    "stopped_by_model": _stopped_by_model,
+    "accepts_partial": _accepts_partial,
     "no_progress": _no_progress,
-    "wait_too_long": lambda turn: not turn.wait_fits,
+    "wait_too_long": _wait_too_long,
 }
 
 if set(GUARDS) != set(NAMES):

@@ -30,8 +30,10 @@ def allowed_strategies(
     ``resumes``: ``resume`` and ``poll``, as far as the provider can do them now; where the policy
     names ``resume``, ``poll`` comes right after it.
     """
+    if any(b.kind == "tool_use" for b in kept):
+        return ()  # nothing is built on a call of this turn that nobody has answered
     have = set(features)
-    if any(b.kind in ("tool_use", "server_tool") for b in kept):
+    if any(b.kind == "server_tool" for b in kept):
         have.add("tool_calls_in_last")
     forbidden = {
         "prefill": policy.continuation.prefill.forbidden_with,

@@ -31,12 +31,14 @@ class Moves:
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
         self._plans = 0
+        self._waited_s = 0.0
         self._previous_delay: dict[str, float] = {}
         self._enter = {
             "assess": self._assess,
             "commit": self._commit,
             "wait": self._wait,
             "resume": self._resume,
+            "ask": self._ask,
             "final": self._final,
         }
 
@@ -96,6 +98,9 @@ class Moves:
         ctx.chooser.struck.clear()
         end_attempt(ctx, complete=True)
         end_continuation(ctx, failed=None, said=stop.value)
+        # A cut is no answer: only a continuation that ended by itself can show a standstill.
+        idle = ctx.order is not None and not turn.attempts[-1].kept_chars
+        turn.idle_continuations = turn.idle_continuations + 1 if idle else 0
         turn.rule, _ = self._choose(None, stop)
         self.fire("finished")
 
@@ -119,7 +124,7 @@ class Moves:
         return Facts(
             failure=failure,
             stop=stop,
-            partial=turn.decided.partial,
+            partial=ctx.partial,
             attempt_partial=turn.attempts[-1].kept_chars > 0,
             attempt_visible=any(b.shown_by == ctx.attempt for b in kept),
             turn_visible=any(b.shown_by >= 0 for b in kept),
@@ -131,8 +136,16 @@ class Moves:
             can_retract=ctx.policy.turn.retract,
             hooks=ctx.hooks,
             attempts_left=ctx.policy.limits.attempts - len(turn.attempts),
+            longest_wait_s=ctx.policy.limits.max_retry_after_s,
+            input_left=self._input_left(),
             now=ctx.now,
         )
+
+    def _input_left(self) -> bool:
+        """One more request stays within ``limits.extra_input_tokens``, by what was reported."""
+        limit = self._ctx.policy.limits.extra_input_tokens
+        inputs = [attempt.input or 0 for attempt in self._ctx.ledger.attempts]
+        return limit is None or sum(inputs[1:]) + max(inputs, default=0) <= limit
 
     # --- states -----------------------------------------------------------------------------------
 
@@ -180,7 +193,7 @@ class Moves:
             return
         how, edits = rule_action(rule)
         if how == "again":
-            how = "continue" if turn.decided.partial else "retry"
+            how = "continue" if ctx.partial else "retry"
         self._plans += 1
         uses = ctx.chooser.take(rule, ctx.now)
         asks: list[str] = [edit for edit in edits if edit in ctx.hooks]
@@ -206,12 +219,10 @@ class Moves:
         if plan.how in ("continue", "resume"):
             order = self._order(plan)
             plan.strategy, ctx.next_order = order.strategy, order
-            plan.request = self._continuation(order)
-            if plan.rule.action in ("continue", "resume"):
-                self._count_idle()
+            plan.request = self.request_for(order)
         elif plan.how == "retry" and self._takes_back():
             plan.anew = True
-            plan.request, ctx.next_order = ctx.builder.original(ctx.request, ctx.policy), None
+            plan.request, ctx.next_order = self.request_for(None), None
         elif plan.how == "retry":
             plan.request, ctx.next_order = ctx.sent, ctx.order
             plan.strategy = ctx.order.strategy if ctx.order else None
@@ -230,24 +241,22 @@ class Moves:
         produced = sum(entry.output or 0 for attempt, entry in entries if attempt.kept_chars)
         own = ctx.builder.cap(ctx.request, ctx.policy)
         cap = next_cap(ctx.policy, own, produced, plan.rule.cap)
-        strategy = ctx.strategies(kept)[0]
+        strategy = "resume" if plan.how == "resume" else ctx.strategies(kept)[0]
         mark = ctx.marks.usable(kept)
         if strategy in ("resume", "poll") and mark is not None:
             start = mark.text_chars if strategy == "resume" else 0
             return Continue(strategy, tuple(kept), handle=mark.handle, sent_chars=start)
         return make_order(ctx.policy, strategy, kept, ctx.features, cap)
 
-    def _continuation(self, order: Continue) -> Request | None:
+    def request_for(self, order: Continue | None) -> Request | None:
+        """The request of this order, made of the caller's; of none: the caller's own."""
         ctx = self._ctx
+        if order is None:
+            return ctx.builder.original(ctx.request, ctx.policy)
         if order.handle is None:
             return ctx.builder.continuation(ctx.request, ctx.policy, order)
         poll = order.strategy == "poll"
         return ctx.builder.resume(ctx.request, ctx.policy, order.handle, poll=poll)
-
-    def _count_idle(self) -> None:
-        ctx, turn = self._ctx, self._ctx.turn
-        idle = ctx.order is not None and not ctx.timeline.visible_by(ctx.attempt)
-        turn.idle_continuations = turn.idle_continuations + 1 if idle else 0
 
     def _set_delay(self, plan: Plan) -> None:
         ctx, turn, limits = self._ctx, self._ctx.turn, self._ctx.policy.limits
@@ -259,28 +268,44 @@ class Moves:
             previous = self._previous_delay.get(name, 0.0)
             plan.delay_s = delay_s(ctx.policy.backoff[name], plan.uses, ctx.rng, previous)
             self._previous_delay[name] = plan.delay_s
-        too_long = hint is not None and hint > limits.max_retry_after_s
-        turn.wait_fits = not too_long and ctx.now + plan.delay_s < ctx.deadline_at
-        if not turn.wait_fits:
+        self._waited_s += plan.delay_s
+        fits = self._waited_s <= limits.wait_s and ctx.now + plan.delay_s < ctx.deadline_at
+        turn.wait_fits = fits
+        if 0 < turn.no_progress_limit <= turn.idle_continuations:
+            turn.reason = "no_progress"
+        elif not fits:
             turn.reason, turn.retry_at_s = "wait_too_long", plan.delay_s
 
     def _apply(self, plan: Plan | None) -> None:
-        ctx, turn = self._ctx, self._ctx.turn
-        ctx.record_dropped(f"{ctx.why}_error" if turn.failed else ctx.why)
-        if (
-            plan is not None
-            and plan.how == "retry"
-            and ctx.policy.turn.retract
-            and ctx.order is None
-        ):
-            ctx.timeline.take_back()
+        ctx = self._ctx
+        ctx.apply(ctx.why_dropped, take_back=plan is not None and plan.anew)
+
+    def _ask(self) -> None:
+        """A state of the policy's own that asks the host for its word."""
+        ctx, plan = self._ctx, self._ctx.turn.plan
+        if plan is None:
+            raise RuntimeError(f"{ctx.turn.state!r} was entered without a plan: check the policy")
+        plan.asks, plan.asked_at = [ctx.turn.state], ctx.now
+        if ctx.turn.state in ctx.hooks:
+            ctx.out.append(Ask(ctx.turn.state, plan.number, {"kind": ctx.why}))
         else:
-            ctx.timeline.apply(turn.decided)
-        turn.decided = ctx.timeline.commit(finished=not turn.failed)
+            self.refuse("the host has no such hook")
+
+    def refuse(self, reason: str) -> None:
+        """The host has no answer: the rule does not apply to this failure."""
+        ctx = self._ctx
+        plan, ctx.turn.plan = ctx.turn.plan, None
+        if plan is not None:
+            ctx.chooser.struck.add(plan.rule.name)
+            ctx.record("llm_hook_refused", rule=plan.rule.name, reason=reason)
+        self.fire("refused")
 
     def _wait(self) -> None:
         ctx, plan = self._ctx, self._ctx.turn.plan
-        delay = plan.delay_s if plan is not None else 0.0
+        delay = 0.0
+        if plan is not None and not plan.waited:
+            # Of several wait states in a row the first one waits.
+            delay, plan.waited = plan.delay_s, True
         ctx.until = ctx.now + delay
         if delay > 0:
             ctx.out.append(Wait(ctx.until, delay, ctx.why))

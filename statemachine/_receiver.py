@@ -115,7 +115,9 @@ class Receiver:
             self._fail(FailureKind.seam_mismatch, "the answer does not join what was shown")
 
     def _checkpoint(self, event: Checkpoint) -> None:
-        self._ctx.marks.add(event.handle, self._ctx.timeline.blocks)
+        # While the seam holds text, where the checkpoint stands in the turn is not known.
+        if self._ctx.seam_recorded:
+            self._ctx.marks.add(event.handle, self._ctx.timeline.blocks)
 
     def _stop_known(self, event: StopKnown) -> None:
         ctx = self._ctx

@@ -155,14 +155,14 @@ class Recovery:
     def feed_all(self, events: Iterable[Event], now: float) -> list[Effect]:
         """Take the events of one read."""
         ctx, timeline, clocks = self._ctx, self._timeline, self._clocks
-        take, attempt = self._receiver.take, ctx.attempt
+        take = self._receiver.take
         ctx.now = now
         for event in events:
             # Text of the block that is being shown: the hot path, nothing else can happen.
             if (
                 type(event) is BlockDelta
                 and event.index == timeline.hot_index
-                and event.attempt == attempt
+                and event.attempt == timeline.attempt
                 and event.field == "text"
             ):
                 timeline.hot(event)
@@ -194,12 +194,14 @@ class Recovery:
         ctx, plan = self._ctx, self._ctx.turn.plan
         if ctx.now >= ctx.deadline_at:
             ctx.turn.reason = "deadline"
+            self._withdraw()
             self._moves.fire("deadline_passed")
         elif ctx.open:
             self._check_clocks()
         elif plan is not None and plan.asks:
             if ctx.now >= plan.asked_at + ctx.policy.clocks.hook_s:
-                self._refuse("no answer in time")
+                self._withdraw()
+                self._moves.refuse("no answer in time")
         elif ctx.now >= ctx.until:
             self._moves.fire("waited")
 
@@ -235,41 +237,46 @@ class Recovery:
         self._abort("yielded", "yielded")
 
     def _abort(self, trigger: str, cause: str) -> None:
-        ctx, plan = self._ctx, self._ctx.turn.plan
+        ctx = self._ctx
         ctx.record("llm_stream_aborted", cause=cause, state=ctx.turn.state)
         ctx.turn.reason = cause
-        if plan is not None and plan.asks:
-            ctx.out.append(Withdraw(plan.number))
+        self._withdraw()
         self._moves.fire(trigger)
+
+    def _withdraw(self) -> None:
+        plan = self._ctx.turn.plan
+        if plan is not None and plan.asks:
+            self._ctx.out.append(Withdraw(plan.number))
 
     def _answered(self, event: Answered) -> None:
         ctx, plan = self._ctx, self._ctx.turn.plan
         if plan is None or not plan.asks or event.plan != plan.number:
             ctx.turn.late_events += 1
             return
-        if plan.asks.pop(0) == "compact" and _size(event.request) >= _size(ctx.request):
-            self._refuse("the request did not shrink")
+        hook = plan.asks.pop(0)
+        if ctx.table.roles[ctx.turn.state] == "ask":
+            self._moves.fire("answered")
             return
+        if hook == "compact" and _size(event.request) >= _size(ctx.request):
+            self._moves.refuse("the request did not shrink")
+            return
+        before = ctx.request, ctx.features
         ctx.request = event.request
         ctx.features = ctx.builder.features(event.request, ctx.policy)
-        ctx.sent = ctx.builder.original(event.request, ctx.policy)
+        if plan.how == "continue" and not ctx.strategies(ctx.turn.decided.kept):
+            ctx.request, ctx.features = before
+            self._moves.refuse("no continuation strategy is allowed with the new request")
+            return
+        ctx.sent = self._moves.request_for(ctx.order) or ctx.sent
         self._moves.fire("answered")
         self._moves.go_on(plan)
 
     def _refused(self, event: Refused) -> None:
         plan = self._ctx.turn.plan
         if plan is not None and plan.asks and event.plan == plan.number:
-            self._refuse(event.reason)
+            self._moves.refuse(event.reason)
         else:
             self._ctx.turn.late_events += 1
-
-    def _refuse(self, reason: str) -> None:
-        ctx = self._ctx
-        plan, ctx.turn.plan = ctx.turn.plan, None
-        if plan is not None:
-            ctx.chooser.struck.add(plan.rule.name)
-            ctx.record("llm_hook_refused", rule=plan.rule.name, reason=reason)
-        self._moves.fire("refused")
 
 
 def _size(request: Mapping[str, Any]) -> int:

@@ -46,6 +46,10 @@ class Facts(msgspec.Struct, frozen=True):
     can_retract: bool
     hooks: Collection[str]
     attempts_left: int
+    longest_wait_s: float
+    """A hint above this is not waited for."""
+    input_left: bool
+    """One more request fits the bound on input tokens."""
     now: float
 
 
@@ -94,8 +98,14 @@ class Chooser:
     def _spent(self, rule: Rule, facts: Facts) -> str | None:
         if rule.action == "stop":
             return None
-        if facts.attempts_left <= 0 and rule.action != "finish":
-            return "limits.attempts is used up"
+        if rule.action != "finish":
+            if facts.attempts_left <= 0:
+                return "limits.attempts is used up"
+            if not facts.input_left:
+                return "limits.extra_input_tokens is used up"
+            hint = facts.failure.retry_after_s if facts.failure is not None else None
+            if hint is not None and hint > facts.longest_wait_s:
+                return "the provider asks for a longer wait than limits.max_retry_after_s"
         if rule.limit is not None and self.uses.get(rule.name, 0) >= rule.limit:
             return "its limit is used up"
         if rule.budget is not None:

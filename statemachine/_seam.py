@@ -190,7 +190,9 @@ class Seam:
                 continue
             if candidate.least == 0:
                 candidate.covered = True
-            elif candidate.start == 0 and candidate.at >= self._spec.min_overlap:
+            elif candidate.start == self._sent or (
+                candidate.start == 0 and candidate.at >= self._spec.min_overlap
+            ):
                 # The whole answer is a beginning of what was shown: nothing of it is new.
                 return self._join(self._length, "uncertain")
         return self._decide(False)

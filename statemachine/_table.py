@@ -88,6 +88,7 @@ def _condition(name: str) -> Callable[[EventData], bool]:
     return lambda event: bool(guard(cast(GuardFacts, event.model))) is wanted
 
 
+_MOST_COMPILED = 256
 _compiled: dict[int, tuple[Policy, Table]] = {}
 
 
@@ -95,6 +96,8 @@ def compile_table(policy: Policy) -> Table:
     """The table of ``policy``; the same object for the same policy object."""
     found = _compiled.get(id(policy))
     if found is None or found[0] is not policy:
+        if len(_compiled) >= _MOST_COMPILED:
+            _compiled.clear()  # a host that makes a policy per call must not grow
         found = (policy, Table(policy))
         _compiled[id(policy)] = found
     return found[1]

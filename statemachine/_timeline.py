@@ -18,6 +18,12 @@ from ._seam import Joint, Seam, split_word
 __all__ = ["Timeline"]
 
 _TEXT = ("text", "refusal")
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
+
+
 _NO_INDEX = -1
 _NO_BLOCK = Block(index=-1, kind="text", attempt=-1)
 
@@ -39,7 +45,9 @@ class Timeline:
         self._seam: Seam | None = None
         self._seam_block: Block | None = None
         self._join: Block | None = None
+        self._joined: Block | None = None
         self._stopped = False
+        self._last_shown = -1
         self.attempt = 0
         self.origin = ""
         self.blocks: list[Block] = []
@@ -62,10 +70,11 @@ class Timeline:
         self._by_index = {}
         self._seam, self._seam_block = seam, None
         self._stopped = False
+        self.overflow = None
         last = self.blocks[-1] if self.blocks else None
         # A cited block is never continued in place: citations count characters of their block.
         opened = last is not None and last.kind == "text" and not last.closed and not last.citations
-        self._join = last if opened else None
+        self._join = self._joined = last if opened else None
         self.first_of_attempt = len(self.blocks)
         self.joined_at = len(self._join.text) if self._join is not None else 0
         self._cool()
@@ -104,12 +113,13 @@ class Timeline:
         if self._join is not None and kind not in ("thinking", "redacted_thinking"):
             self._close_join()
         block = Block(
-            index=max((b.index for b in self.blocks), default=-1) + 1,
+            index=max([self._last_shown, *(b.index for b in self.blocks)]) + 1,
             kind=kind,
             attempt=self.attempt,
             id=event.id,
             name=event.name,
             data=event.data,
+            parent=event.parent,
             origin=self.origin,
             mode=self._mode(kind),
         )
@@ -132,7 +142,7 @@ class Timeline:
         if block.closed:
             return  # nothing may follow the close of a block
         text = event.text
-        block.size += len(text)
+        block.size += _bytes(text)
         if self._limits.block_bytes and block.size > self._limits.block_bytes:
             self.overflow = "block"
         if event.field == "text" and block.kind in _TEXT:
@@ -278,23 +288,29 @@ class Timeline:
     # --- release --------------------------------------------------------------------------------
 
     def _put(self, block: Block, event: BlockDelta | BlockClosed) -> None:
-        if not self._queue and (block.ready or self._stopped):
+        if not self._queue and self._free(block):
             self._emit(block, event)
             return
         self._cool()
         self._queue.append((block, event))
         if isinstance(event, BlockDelta):
-            self._held_bytes += len(event.text)
+            self._held_bytes += _bytes(event.text)
             if self._held_bytes > self._limits.held_bytes:
                 self.overflow = self.overflow or "held"
         blocker = self._blocker
-        if blocker is None or blocker.ready or blocker.passing or self._stopped:
+        if blocker is None and not self._free(block):
+            self._blocker = None if block.passing else block
+        elif blocker is None or blocker.passing or self._free(blocker):
             self._pump()
+
+    def _free(self, block: Block) -> bool:
+        """It may be seen now; half a tool call never is, not even at the stop fact."""
+        return block.ready or (self._stopped and (block.closed or block.kind != "tool_use"))
 
     def _pump(self) -> None:
         upto, self._blocker = 0, None
         for i, (block, _) in enumerate(self._queue):
-            if block.ready or self._stopped:
+            if self._free(block):
                 upto = i + 1
             elif not block.passing:
                 self._blocker = block
@@ -304,12 +320,14 @@ class Timeline:
         released, self._queue = self._queue[:upto], self._queue[upto:]
         for block, event in released:
             if isinstance(event, BlockDelta):
-                self._held_bytes -= len(event.text)
+                self._held_bytes -= _bytes(event.text)
             self._emit(block, event)
 
     def _emit(self, block: Block, event: BlockDelta | BlockClosed) -> None:
         if not block.shown:
             block.shown = True
+            # An index that the caller has seen is never used again, not even after Retract.
+            self._last_shown = max(self._last_shown, block.index)
             self._out.append(
                 Emit(
                     BlockStarted(
@@ -330,6 +348,8 @@ class Timeline:
         self.hot_index, self.hot_block = _NO_INDEX, _NO_BLOCK
 
     def _forget(self, block: Block) -> None:
+        gone = [e for b, e in self._queue if b is block and isinstance(e, BlockDelta)]
+        self._held_bytes -= sum(_bytes(e.text) for e in gone)
         self._queue = [item for item in self._queue if item[0] is not block]
         self._blocker = None
         if self._seam_block is block:
@@ -380,6 +400,8 @@ class Timeline:
     def drop_largest(self) -> Block:
         """The block that ran away is never kept."""
         block = max(self.blocks, key=lambda b: b.size)
+        if block is self._joined:
+            self.first_of_attempt -= 1
         self._remove([block])
         return block
 
@@ -403,9 +425,9 @@ class Timeline:
         return total + self._joined_chars(with_lost=False)
 
     def _joined_chars(self, *, with_lost: bool) -> int:
-        if not self.joined_at or not self.first_of_attempt:
+        block = self._joined
+        if block is None or not any(b is block for b in self.blocks):
             return 0
-        block = self.blocks[self.first_of_attempt - 1]
         extra = len(block.pending) + len(block.lost) if with_lost else 0
         return len(block.text) - self.joined_at + extra
 
@@ -423,6 +445,8 @@ class Timeline:
         self._cool()
         if self._seam is not None:
             self._seam.cut()
+        if self._joined is not None and len(self._joined.text) > self.joined_at:
+            self._joined.lost = ""  # the text that is there now stands after it
         for block in self.blocks:
             if block.closed or block.kind not in _TEXT or not block.pending:
                 continue
@@ -448,6 +472,7 @@ class Timeline:
 
     def apply(self, decided: Commit) -> None:
         """Keep what was decided: release what is kept, take back or forget the rest."""
+        self._cool()
         self._remove([d.block for d in decided.dropped])
         self._stopped = True
         for block in self.blocks:

@@ -47,6 +47,7 @@ class Plan(msgspec.Struct):
     request: Request | None = None
     strategy: str | None = None
     delay_s: float = 0.0
+    waited: bool = False
     anew: bool = False
     """What was shown is taken back first."""
 

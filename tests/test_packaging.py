@@ -77,7 +77,7 @@ def test_data_files_are_shipped(package: str, path: Path) -> None:
 
 @pytest.mark.parametrize("module", _modules())
 def test_every_module_is_shipped(module: str) -> None:
-    """Each module on disk is found in the installed package, without running it."""
+    """Each module on disk has its file in the installed package."""
     package, _, name = module.rpartition(".")
     where = resources.files(module if module in PACKAGES else package)
     file = "__init__.py" if module in PACKAGES else f"{name}.py"

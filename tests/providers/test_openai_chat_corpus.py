@@ -17,6 +17,8 @@ from midthought.policies import Stop, load_policy
 from midthought.providers._reader import AttemptReader
 from midthought.providers.openai_chat import CHOICE_STRIDE, dialect
 from midthought.statemachine import (
+    Block,
+    BlockClosed,
     BlockDelta,
     BlockStarted,
     Event,
@@ -343,3 +345,29 @@ def test_differences_name_one_stream_each() -> None:
     """A row of the list is about exactly one recording."""
     for name in DIFFERENCES:
         assert sum(row["file"].startswith(name) for row in ROWS) == 1, name
+
+
+@each_stream
+def test_history_is_valid_for_the_sdk(row: dict[str, str]) -> None:
+    """The assistant message made of a reply passes the SDK's own request types."""
+    pytest.importorskip("openai")
+    from openai.types.chat import ChatCompletionMessageParam
+    from pydantic import TypeAdapter
+
+    made: dict[int, Block] = {}
+    for event in read((CORPUS / row["file"]).read_bytes()):
+        if isinstance(event, BlockStarted):
+            made[event.index] = Block(
+                event.index, event.kind, 0, event.id, event.name, event.data, parts=[]
+            )
+        elif isinstance(event, BlockDelta) and event.field in ("text", "input"):
+            made[event.index].parts.append(event.text)
+        elif isinstance(event, BlockDelta) and event.field == "other":
+            made[event.index].extra.append(event.text)
+        elif isinstance(event, BlockClosed):
+            made[event.index].closed = True
+    messages = dialect.messages(list(made.values()), POLICY)
+    adapter: TypeAdapter[Any] = TypeAdapter(list[ChatCompletionMessageParam])
+    adapter.validate_json(json.dumps(messages), strict=True)
+    kinds = {block.kind for block in made.values()}
+    assert bool(messages) == bool(kinds & {"text", "refusal", "tool_use"})

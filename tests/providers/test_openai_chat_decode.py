@@ -111,6 +111,48 @@ def test_plain_text_stream() -> None:
     ]
 
 
+_CALL = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}
+_DETAIL = {"type": "reasoning.encrypted", "data": "x"}
+
+
+@pytest.mark.parametrize(
+    ("delta", "trace"),
+    [
+        ({"content": "pha", "reasoning": "hm"}, "hm"),
+        ({"content": "pha", "reasoning_content": "hm"}, "hm"),
+        ({"content": "pha", "reasoning_details": [_DETAIL]}, "encrypted"),
+        ({"content": "pha", "refusal": "No."}, "No."),
+        ({"content": "pha", "tool_calls": [_CALL]}, "name='f'"),
+        ({"content": "pha", "function_call": {"name": "f", "arguments": "{}"}}, "name='f'"),
+        ({"content": "pha", "audio": {"id": "x"}}, "id='x'"),
+        ({"content": "pha", "images": [{"type": "image_url"}]}, "image_url"),
+    ],
+)
+@pytest.mark.parametrize("first", [{"content": "Al"}, {"reasoning": "Al"}])
+def test_a_chunk_with_text_and_more_loses_nothing(
+    first: dict[str, Any], delta: dict[str, Any], trace: str
+) -> None:
+    """Text in the open block is read on a short way, which sees everything else in the chunk."""
+    events = play(chunk(first), chunk(delta), chunk(finish="stop"))
+    assert trace in repr(events)
+    assert "".join(value for name, value, _ in blocks(events) if name == "text").endswith("pha")
+
+
+def test_two_choices_in_one_chunk() -> None:
+    """A chunk may carry several choices, and usage beside its text."""
+    both = [{"index": n, "delta": {"content": value}} for n, value in enumerate(("pha", "Be"))]
+    usage = {"prompt_tokens": 3}
+    events = play(text("Al"), sse({"id": "c1", "choices": both}), text("!", usage=usage))
+    assert blocks(events) == [("text", "Alpha!", False), ("text", "Be", False)]
+    assert UsageReported(0, Usage(input=3)) in events
+
+
+def test_a_message_instead_of_a_delta() -> None:
+    """A server that streams one whole message, not a delta, is read."""
+    frame = sse({"choices": [{"index": 0, "message": {"content": "A"}, "finish_reason": "stop"}]})
+    assert blocks(play(frame)) == [("text", "A", True)]
+
+
 def test_done_missing_after_a_finish_reason_is_no_failure() -> None:
     """A stream that ends after its finish reason is complete without the end marker."""
     assert end(play(text("Alpha"), chunk(finish="stop"))) == Finished(0, Stop.end)
@@ -223,6 +265,8 @@ def test_finish_reason_twice_is_told_once() -> None:
         b"error: boom\n\n",
         b'data: {"choices":[]}\nerror: boom\n\n',
         sse({"choices": [{"index": 0, "delta": {}, "error": {"message": "boom"}}]}),
+        sse({"choices": [{"delta": {"content": "A"}, "error": {"message": "boom"}}]}),
+        text("A", error={"message": "boom"}),
         sse({"choices": [{"delta": {"content": ""}}], "x_groq": {"id": "r", "error": "boom"}}),
     ],
 )
@@ -331,7 +375,7 @@ def test_halves_of_an_emoji_in_two_deltas() -> None:
     high = b'data: {"id":"c","choices":[{"delta":{"content":"a\\ud83d"}}]}\n\n'
     low = b'data: {"id":"c","choices":[{"delta":{"content":"\\ude00b"}}]}\n\n'
     assert blocks(play(high, low, chunk(finish="stop"))) == [("text", "a\U0001f600b", True)]
-    assert blocks(play(high, text("b", "stop"))) == [("text", "a\ufffdb", True)]
+    assert blocks(play(high, text("b"), chunk(finish="stop"))) == [("text", "a\ufffdb", True)]
     assert blocks(play(high, chunk(finish="stop"))) == [("text", "a\ufffd", True)]
 
 
@@ -387,7 +431,8 @@ def test_reasoning_details_alone() -> None:
     """Details without another field give the text; a signature is told as one."""
     one = {"type": "reasoning.summary", "summary": "hm", "index": 0}
     two = {"type": "reasoning.text", "signature": "sig", "index": 0}
-    events = play(chunk({"reasoning_details": [one]}), chunk({"reasoning_details": [two]}),
+    events = play(chunk({"reasoning_details": [{"type": "reasoning.text", "index": 0}]}),
+                  chunk({"reasoning_details": [one]}), chunk({"reasoning_details": [two]}),
                   text("A", "stop"))  # fmt: skip
     assert blocks(events) == [("thinking", "hm", True), ("text", "A", True)]
     assert BlockDelta(0, 0, "sig", "signature") in events
@@ -428,6 +473,8 @@ def test_a_cut_inside_a_tag_shows_none_of_it() -> None:
     """Unfinished tagged thinking stays an open thinking block, and half a tag is not text."""
     assert blocks(play(text("<think>step"), **TAGGED)) == [("thinking", "step", False)]
     assert blocks(play(text("A<thi"), **TAGGED)) == [("text", "A", False)]
+    assert blocks(play(text("A<thi", "stop"), **TAGGED)) == [("text", "A<thi", True)]
+    assert blocks(play(text("<think>a</think>"), **TAGGED)) == [("thinking", "a", True)]
 
 
 def test_tags_are_text_without_the_policy() -> None:
@@ -449,6 +496,8 @@ def test_refusal_is_a_block_of_its_own() -> None:
     """``delta.refusal`` is no text."""
     events = play(chunk({"refusal": "I'm sorry"}), chunk({"refusal": "."}), chunk(finish="stop"))
     assert blocks(events) == [("refusal", "I'm sorry.", True)]
+    events = play(chunk({"refusal": "No."}), text("A"))
+    assert blocks(events) == [("refusal", "No.", True), ("text", "A", False)]
 
 
 def test_audio_and_images_are_media() -> None:
@@ -480,6 +529,8 @@ def test_citations_belong_to_the_open_text() -> None:
     events = play(text("A"), chunk({"annotations": [note]}), chunk(finish="stop"))
     cited = [e for e in events if isinstance(e, BlockDelta) and e.field == "citation"]
     assert [(e.index, json.loads(e.text)) for e in cited] == [(0, note)]
+    events = play(chunk({"reasoning": "hm"}), chunk({"annotations": [note]}))
+    assert not any(isinstance(e, BlockDelta) and e.field == "citation" for e in events)
 
 
 # --- several choices ------------------------------------------------------------------------------

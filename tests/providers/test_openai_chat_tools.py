@@ -107,6 +107,11 @@ TWO = [("a", "add", '{"x":1}', True), ("b", "mul", '{"y":2}', True)]
             id="both announced first, then filled by turns",
         ),
         pytest.param(
+            [piece('{"x"', id="a", name="add"), piece('{"y"', id="b", name="mul"),
+             piece(":1}", id="a"), piece(":2}", id="b")],
+            id="filled by turns, told apart by id only",
+        ),
+        pytest.param(
             [piece({"x": 1}, id="a", name="add"), piece({"y": 2}, id="b", name="mul", index=1)],
             id="input as an object",
         ),
@@ -134,6 +139,31 @@ def test_two_calls_without_ids(index: Any) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("second", [1, None])
+def test_announced_and_filled_without_ids(second: Any) -> None:
+    """A name alone begins a call at a new index, or after whole input where there is none."""
+    first = None if second is None else 0
+    events = play(piece('{"x":1}', name="add", index=first), piece("", name="mul", index=second),
+                  piece('{"y":2}', index=second))  # fmt: skip
+    assert [c[1:] for c in calls(events)] == [c[1:] for c in TWO]
+    broken = play(piece("{bad", name="add", index=None), piece("x", name="mul", index=None))
+    assert [c[1:3] for c in calls(broken)] == [("add", "{bad"), ("mul", "x")]
+
+
+def test_halves_of_an_emoji_in_the_input() -> None:
+    """Input is mended like text, also where its half waits while plain input comes."""
+    halves = play(piece('{"x":"\ud83d', id="a", name="add"), piece('\ude00"}'))
+    assert calls(halves) == [("a", "add", '{"x":"\U0001f600"}', True)]
+    lone = play(piece('{"x":"', id="a", name="add"), piece("\ud83d"), piece('"}'))
+    assert calls(lone) == [("a", "add", '{"x":"\ufffd"}', True)]
+
+
+def test_a_call_with_a_name_only() -> None:
+    """Without id and input it starts at the stop, or not at all."""
+    assert calls(play(piece(name="now"))) == [("call_0_0", "now", "", True)]
+    assert calls(play(piece(name="now"), finish="length")) == []
+
+
 def test_a_call_announced_again_after_its_input_is_the_next() -> None:
     """A repeated name after whole input is no second call by itself, but what follows it is."""
     same = [piece('{"x":1}', name="add"), piece("", name="add")]
@@ -143,23 +173,12 @@ def test_a_call_announced_again_after_its_input_is_the_next() -> None:
     ]  # fmt: skip
 
 
-def test_equal_ids_of_two_calls() -> None:
-    """Two calls under one id, at different indexes, are two calls."""
-    events = play(
-        piece('{"x":1}', id="a", name="add"), piece('{"y":2}', id="a", name="mul", index=1)
-    )
+@pytest.mark.parametrize("text", ["", '{"y":2}'])
+def test_equal_ids_of_two_calls(text: str) -> None:
+    """Two calls under one id, at different indexes, are two calls, also if announced first."""
+    events = play(piece('{"x":1}', id="a", name="add"), piece(text, id="a", name="mul", index=1),
+                  piece("" if text else '{"y":2}', index=1))  # fmt: skip
     assert [c[1:] for c in calls(events)] == [c[1:] for c in TWO]
-
-
-def test_a_new_id_and_name_on_one_index_begin_a_call() -> None:
-    """Also after input that is no JSON; with input that goes on, it is the same call renamed."""
-    again = piece(id="b", name="add")
-    events = play(piece("{bad", id="a", name="add"), again, piece("{}"))
-    assert [c[2] for c in calls(events)] == ["{bad", "{}"]
-    events = play(piece('{"x"', id="a", name="add"), piece(":1}", id="b", name="add"))
-    assert calls(events) == [("a", "add", '{"x":1}', True)]
-    events = play(piece(id="a", name="add"), piece('{"x":1}', id="b", name="add"))
-    assert calls(events) == [("a", "add", '{"x":1}', True)]
 
 
 def test_first_name_and_id_win() -> None:
@@ -230,6 +249,12 @@ def test_input_for_a_closed_call_breaks_the_stream() -> None:
     assert isinstance(events[-1], Finished)
     assert events[-1].failure is not None
     assert events[-1].failure.kind is FailureKind.sse_parse
+    reader = AttemptReader(Policy(name="test", dialect="openai_chat"), dialect, 0)
+    events = reader.response(200, [("content-type", "text/event-stream")])
+    for delta in ({"tool_calls": [piece('{"x":1}', id="a", name="add")]}, {"content": "A"},
+                  {"tool_calls": [piece("}")]}):  # fmt: skip
+        events += reader.feed(frame(delta))
+    assert stop(events) is Stop.error
 
 
 def test_a_call_after_the_stop_makes_it_tool_use() -> None:
@@ -293,3 +318,5 @@ def test_cumulative_input() -> None:
     events = play(piece('{"x"', id="a", name="add"), piece('{"x":1', id="a"), piece('{"x":1}'),
                   stream={"cumulative_text": True})  # fmt: skip
     assert calls(events) == [TWO[0]]
+    events = play(piece("arg", id="a", name="f"), piece("arg-1"), stream={"cumulative_text": True})
+    assert calls(events) == [("a", "f", "arg-1", True)]

@@ -224,6 +224,21 @@ def test_our_own_faults_raise() -> None:
         reader.feed(START)
 
 
+def test_an_error_in_a_stream_has_no_status_of_its_response() -> None:
+    """A 200 and its headers say nothing about an error that came later in the stream."""
+    used = policy(retry_hints=[{"header": "retry-after"}, {"json_path": "error.wait"}])
+    error = frame({"type": "error", "error": {"message": "m", "wait": 3}})
+    headers = {**SSE, "retry-after": "9", "x-should-retry": "true", "request-id": "r"}
+    found = failure(answer(START + error, headers=headers, used=used))
+
+    assert (None, 3.0, None, "r") == (
+        found.status,
+        found.retry_after_s,
+        found.should_retry,
+        found.request_id,
+    )
+
+
 # --- answers that are no stream of ours ----------------------------------------------------------
 
 
@@ -268,7 +283,7 @@ def test_page_of_html(content_type: str) -> None:
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "text/event-stream", "text/html", ""])
-@pytest.mark.parametrize("body", [b"", b"\r\n", b": keep-alive\n\n", b"event: message_st"])
+@pytest.mark.parametrize("body", [b"", b"\r\n", b": keep-alive\n\n", b"ev", b"event: message_st"])
 def test_empty_body(content_type: str, body: bytes) -> None:
     """A 200 with nothing in it is a stream that ended before it began (case B06, variant a)."""
     found = failure(answer(body, headers={"content-type": content_type}))
@@ -344,8 +359,8 @@ def test_error_answer_that_is_cut() -> None:
     """The status of an error answer says more than the cut in its body."""
     used = policy(
         classify=[
-            {"kind": "overloaded", "status": [529]},
             {"kind": "sse_transport", "exception": ["Transport"]},
+            {"kind": "overloaded", "status": [529]},
         ]
     )
     late = Transport("reset")

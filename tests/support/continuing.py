@@ -53,7 +53,6 @@ class _Place:
 
     number: int
     offset: int
-    skipped: str = ""
     parts: list[Part] = field(default_factory=list)
 
 
@@ -85,14 +84,14 @@ class Continuing:
     def _go_on(
         self, kind: Literal["prefill", "instruct"], message: Json, instruction: str
     ) -> Played:
-        place = self._find(message["content"])
-        before = sum(len(p.text) for p in self._texts(place.number))
-        carried = self._reply.text[: before + place.offset]
+        content = message["content"]
+        blocks = [] if isinstance(content, str) else [b for b in content if b["type"] == "text"]
+        carried = content if isinstance(content, str) else "".join(b["text"] for b in blocks)
+        place = self._find(content)
         variant = self._variant if kind == "instruct" else "exact"
         place = self._vary(place, variant, instruction)
-        if variant == "restarts" and not place.parts:
-            stream = self._recording.data
-            return Played(kind, carried, (), 0, stream)
+        if variant == "restarts" and all(p.kind in HIDDEN for p in place.parts):
+            return Played(kind, carried, tuple(place.parts), 0, self._recording.data)
         begins_at = sum(len(p.text) for p in self._texts(place.number)) + place.offset
         make = _anthropic_rest if self._recording.wire == "anthropic" else _chat_rest
         stream = make(self._recording, place, rethinks=variant == "rethinks")
@@ -119,33 +118,30 @@ class Continuing:
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         for block in blocks:
             if block["type"] == "text":
-                self._find_text(place, block["text"])
+                found = self._find_text(place.number, place.offset, block["text"])
+                if found is None:
+                    raise Garbled(f"the history says {block['text'][-40:]!r}, which was not said so")
+                place.number, place.offset = found
             else:
                 self._find_part(place, block)
         return place
 
-    def _find_text(self, place: _Place, text: str) -> None:
-        while text:
-            part = self._text_part(place)
-            rest = part.text[place.offset :]
-            if rest.startswith(text):
-                place.offset += len(text)
-                return
-            if rest and text.startswith(rest):
-                text = text[len(rest) :]
-            elif rest.strip():
-                raise Garbled(f"the history has {text[:40]!r}… where {rest[:40]!r}… was said")
-            place.number, place.offset = place.number + 1, 0
-
-    def _text_part(self, place: _Place) -> Part:
+    def _find_text(self, number: int, offset: int, text: str) -> tuple[int, int] | None:
+        """Where ``text`` ends, if it was said from here on; blank parts may be missing in it."""
         parts = self._reply.parts
-        while place.number < len(parts):
-            part = parts[place.number]
-            if part.kind == "text":
-                return part
-            _may_be_missing(part)
-            place.number, place.offset = place.number + 1, 0
-        raise Garbled("the history has more text than was said")
+        if number >= len(parts):
+            return None
+        if parts[number].kind != "text":
+            _may_be_missing(parts[number])
+            return self._find_text(number + 1, 0, text)
+        rest = parts[number].text[offset:]
+        if rest.startswith(text):
+            return number, offset + len(text)
+        if rest and text.startswith(rest):
+            found = self._find_text(number + 1, 0, text[len(rest) :])
+            if found is not None:
+                return found
+        return None if rest.strip() else self._find_text(number + 1, 0, text)
 
     def _find_part(self, place: _Place, block: Json) -> None:
         parts = self._reply.parts
@@ -226,8 +222,7 @@ def _resume_at(parts: Sequence[Part], frames: list[Frame], place: _Place) -> tup
             return _piece_at(part, place.offset)[0] + 1, part.wire_index
         if not place.offset:
             return part.begin, part.wire_index
-        place.number += 1
-        return _resume_at(parts, frames, _Place(place.number, 0))
+        return _resume_at(parts, frames, _Place(place.number + 1, 0))
     last = parts[-1]
     return (last.last if last.close is None else last.close) + 1, 0
 
@@ -284,9 +279,11 @@ def _raw(recording: Recording, number: int) -> bytes:
 
 
 def _sliced(data: Json, text: str) -> Json:
-    """The chunk with this text instead of its own."""
+    """The chunk with this text instead of its own, and without reasoning."""
     copy: Json = json.loads(json.dumps(data))
     for choice in copy["choices"]:
         if not choice.get("index"):
-            choice["delta"] = {**(choice.get("delta") or {}), "content": text}
+            delta = choice.get("delta") or {}
+            kept = {key: value for key, value in delta.items() if "reasoning" not in key}
+            choice["delta"] = {**kept, "content": text}
     return copy

@@ -14,6 +14,7 @@ import pytest
 from midthought.testing import (
     Attempt,
     FaultyUpstream,
+    RecordedRequest,
     Step,
     cut,
     play,
@@ -304,6 +305,36 @@ def test_keep_alive(framing: str) -> None:
 
         assert (1, b"two" in got, "fin") == (upstream.connection_count, True, end)
         assert [0, 1, 2] == [request.number for request in upstream.requests]
+
+
+def test_requests_sent_ahead() -> None:
+    """Requests that come while a reply is played are answered after it, in order, each once."""
+    tail = b"0\r\n\r\n"
+
+    def answer(request: RecordedRequest, number: int) -> Attempt:
+        return Attempt(["x"] * 70 + [f"<{number}>"])
+
+    with FaultyUpstream(answer) as upstream, connect(upstream) as sock:
+        for _ in range(200):
+            sock.sendall(GET)
+        sock.sendall(CLOSE)
+        replies = read_all(sock)[0].split(tail)
+
+    assert [f"<{number}>" for number in range(201)] == [
+        reply[reply.index(b"<") : reply.index(b">") + 1].decode() for reply in replies[:-1]
+    ]
+
+
+def test_nothing_is_answered_after_the_end() -> None:
+    """Requests behind one whose reply ends the connection are not taken, sent before or after."""
+    with FaultyUpstream([Attempt(["x"], framing="close")]) as upstream:
+        with connect(upstream) as sock:
+            sock.sendall(GET * 2)
+            assert "fin" == read_all(sock)[1]
+            sock.sendall(GET)
+        assert upstream.wait_until(lambda: upstream.open_connections == 0)
+
+        assert 1 == len(upstream.requests)
 
 
 async def test_keep_alive_async() -> None:

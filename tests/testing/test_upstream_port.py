@@ -39,6 +39,16 @@ def read_all(sock: socket.socket) -> tuple[bytes, str]:
     return b"".join(got), "fin"
 
 
+def once_open(upstream: FaultyUpstream) -> bytes:
+    """One reply, as soon as the port is open; empty if it stays shut."""
+    for _ in range(500):
+        with contextlib.suppress(ConnectionRefusedError), connect(upstream) as sock:
+            sock.sendall(CLOSE)
+            return read_all(sock)[0]
+        upstream.wait_until(lambda: False, timeout_s=0.01)
+    return b""
+
+
 def test_refused_port() -> None:
     """Nobody listens on it, and nobody else can be given it meanwhile."""
     with refused_port() as port, httpx.Client(trust_env=False) as http:
@@ -50,7 +60,8 @@ def test_connect_refused_between_two_replies() -> None:
     """After the reply before it the port is shut, then open again, without a request used up."""
     attempts = [play(b"one"), Attempt([{"fault": "connect_refused"}]), play(b"two")]
     with FaultyUpstream(attempts, refuse_s=600) as upstream, httpx.Client(trust_env=False) as http:
-        assert b"one" == http.get(upstream.url).content
+        reply = http.get(upstream.url)
+        assert (b"one", "close") == (reply.content, reply.headers["connection"])
         for _ in range(3):
             with pytest.raises(httpx.ConnectError, match="refused"):
                 http.get(upstream.url)
@@ -67,26 +78,32 @@ def test_connect_refused_passes_by_itself() -> None:
     with pytest.raises(ConnectionRefusedError):
         connect(upstream)  # not started yet, so no time has passed for it
     with upstream:
-        while True:
-            with contextlib.suppress(ConnectionRefusedError), connect(upstream) as sock:
-                sock.sendall(CLOSE)
-                assert b"ok" in read_all(sock)[0]
-                break
-
+        assert b"ok" in once_open(upstream)
         assert 1 == len(upstream.requests)
 
 
-def test_online_ends_a_refusal_once() -> None:
-    """Opened by hand, the port stays open when the time of the script's refusal has passed."""
+def test_what_a_test_says_outlives_the_script() -> None:
+    """The time of a scripted refusal, once ended by hand, neither shuts nor opens the port."""
     attempts = [play(b"one"), Attempt([{"fault": "connect_refused"}]), play(b"two")]
     with FaultyUpstream(attempts, refuse_s=0.01) as upstream:
-        for expected in (b"one", b"two", b"two"):
-            with connect(upstream) as sock:
-                sock.sendall(CLOSE)
-                assert expected in read_all(sock)[0]
-            upstream.online()
-        upstream.wait_until(lambda: False, timeout_s=0.02)
-        connect(upstream).close()
+        assert b"one" in once_open(upstream)
+        upstream.online()
+        assert b"two" in once_open(upstream)
+        upstream.offline()
+        upstream.wait_until(lambda: False, timeout_s=0.03)
+        with pytest.raises(ConnectionRefusedError):
+            connect(upstream)
+
+
+def test_the_port_is_shut_before_the_last_bytes() -> None:
+    """Nobody can have read the end of a reply while a connect would still be let in."""
+    attempts = [Attempt([b"x" * 30_000_000, STALL]), Attempt([{"fault": "connect_refused"}])]
+    with FaultyUpstream(attempts) as upstream, connect(upstream) as sock:
+        sock.sendall(GET)
+        assert upstream.wait_until(lambda: len(upstream.requests) == 1)
+        sock.recv(200)
+        with pytest.raises(ConnectionRefusedError):
+            connect(upstream)
 
 
 def test_online_against_the_script() -> None:
@@ -108,20 +125,14 @@ def test_a_refused_connect_that_nobody_can_meet() -> None:
     attempts = [play(b"one"), refused, play(b"two"), play(b"three")]
     with FaultyUpstream(attempts, refuse_s=0.01) as upstream:
         with connect(upstream) as first, connect(upstream) as second:
-            second.sendall(
-                b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 1\r\nConnection: close\r\n\r\n"
-            )
+            second.sendall(CLOSE[:-2] + b"Expect: 100-continue\r\nContent-Length: 1\r\n\r\n")
             assert second.recv(100).startswith(b"HTTP/1.1 100 ")
             first.sendall(CLOSE)
             assert b"one" in read_all(first)[0]
             second.sendall(b"x")
 
-            assert b"two" in second.recv(4096) + second.recv(4096)
-        while True:
-            with contextlib.suppress(ConnectionRefusedError), connect(upstream) as sock:
-                sock.sendall(CLOSE)
-                assert b"three" in read_all(sock)[0]
-                break
+            assert b"two" in read_all(second)[0]
+        assert b"three" in once_open(upstream)
 
 
 def test_a_function_can_shut_the_port() -> None:

@@ -119,7 +119,7 @@ def _delta(part: Part, piece: str) -> Json:
 
 
 def _start(input_tokens: int) -> str:
-    message = {
+    message: Json = {
         "id": "msg_demo",
         "type": "message",
         "role": "assistant",

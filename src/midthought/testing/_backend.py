@@ -119,7 +119,7 @@ class Backend:
             error.add_note("raise the limit of open files (ulimit -n) or open fewer connections")
         self.defects.append(error)
         self._stop_listening()
-        pass
+        self.loop.later(ACCEPT_PAUSE_S, self._accept_again)
 
     def _shut(self) -> None:
         for connection in list(self.connections):

@@ -1,0 +1,198 @@
+"""The commands and their options; what they do stands in the module of each.
+
+Only this module knows typer. Faults of usage are said as all others are: ``error:``, ``hint:``,
+exit 2.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from midthought import __version__
+
+from . import _demo, _policies, _run
+from ._errors import CommandError, explained
+from ._requests import Prompt
+from ._terminal import Terminal
+from ._turn import Interrupted
+
+__all__ = ["help_pages", "main"]
+
+# Their module has moved once (typer 0.29 carries its own click): found by way of the public name.
+_UsageError: Any = typer.BadParameter.__bases__[0]
+_ClickException: Any = _UsageError.__bases__[0]
+
+app = typer.Typer(
+    name="midthought",
+    help="Pick a broken LLM reply up mid-thought: recovery policies for streams.",
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
+JournalFile = Annotated[
+    str | None,
+    typer.Option("--journal", metavar="FILE", help="Append the records of each turn to a file."),
+]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"midthought {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Say the version.", callback=_version, is_eager=True),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo(
+    llm: Annotated[
+        bool, typer.Option("--llm", help="A real model on this machine instead of the script.")
+    ] = False,
+    fast: Annotated[bool, typer.Option("--fast", help="As fast as it goes, not to watch.")] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the upstream; 0: any free one.")
+    ] = 0,
+    journal: JournalFile = None,
+    as_json: AsJson = False,
+) -> int:
+    """Break real HTTP streams on purpose, and heal them before your eyes.
+
+    A scripted upstream on this machine cuts its replies in several ways; the client heals them
+    with a shipped policy. Takes about 15 seconds, needs no key and no network. Exit status 0
+    means that every reply came out equal to the uncut one.
+    """
+    options = _demo.Options(fast=fast, port=port, journal=journal, as_json=as_json)
+    return (_demo.model if llm else _demo.script)(Terminal(), options)
+
+
+@app.command()
+def run(
+    prompt: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="PROMPT", help="What to ask; - reads it from stdin.", show_default=False
+        ),
+    ] = None,
+    policy: Annotated[
+        str, typer.Option("--policy", "-p", metavar="POLICY", help="Name or TOML file of a policy.")
+    ] = "",
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", metavar="MODEL", help="The provider's model.")
+    ] = None,
+    system: Annotated[str | None, typer.Option(metavar="TEXT", help="System prompt.")] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Cap of the reply, in tokens.")
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="Where requests go, without the path.")
+    ] = None,
+    journal: JournalFile = None,
+    as_json: AsJson = False,
+) -> int:
+    """Run one prompt through a policy.
+
+    The reply goes to stdout while it arrives, changes of state to stderr. Exit status: 0 the turn
+    completed, 1 it failed, 2 wrong input, 130 cancelled by Ctrl-C.
+    """
+    terminal = Terminal()
+    if not policy:
+        raise CommandError(
+            "there is no policy", "name one with -p; 'midthought policies' lists them"
+        )
+    asked = Prompt(_run.prompt_text(prompt or []), model, system, max_tokens)
+    return _run.run(terminal, policy, asked, base_url=base_url, journal=journal, as_json=as_json)
+
+
+@app.command()
+def policies(as_json: AsJson = False) -> int:
+    """List the policies that can be named, and where they come from."""
+    return _policies.policies(Terminal(), as_json=as_json)
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name or TOML file of a policy.")],
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", metavar="MODEL", help="With what it says for this model."),
+    ] = None,
+) -> int:
+    """Write a policy as one TOML file, with all that it inherits."""
+    return _policies.show(Terminal(), name, model)
+
+
+@app.command()
+def schema() -> int:
+    """Write the JSON Schema of policy files."""
+    return _policies.schema(Terminal())
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command; returns the exit status."""
+    command = typer.main.get_command(app)
+    try:
+        if not arguments:
+            print(help_pages()["midthought"], file=sys.stderr)
+            return 2
+        status = command.main(list(arguments), prog_name="midthought", standalone_mode=False)
+        sys.stdout.flush()
+        return int(status or 0)
+    except _UsageError as error:
+        return _refuse(_usage(error))
+    except _ClickException as error:
+        return _refuse(CommandError(error.format_message(), "midthought --help"))
+    except typer.Exit as error:
+        return int(error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except Interrupted as error:
+        return error.code
+    except BrokenPipeError:
+        # Whoever read has gone; the interpreter must not try to flush what is left.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        known = explained(error)
+        if known is None:
+            raise
+        return _refuse(known)
+
+
+def _refuse(error: CommandError) -> int:
+    Terminal().error(error.message, error.hint)
+    return error.code
+
+
+def _usage(error: Any) -> CommandError:
+    message = str(error.format_message()).rstrip(".")
+    where = error.ctx.command_path if error.ctx is not None else "midthought"
+    return CommandError(message[:1].lower() + message[1:], f"see {where} --help")
+
+
+def help_pages() -> dict[str, str]:
+    """The help of the program and of each command, by how they are called."""
+    command: Any = typer.main.get_command(app)
+    with command.make_context("midthought", [], resilient_parsing=True) as root:
+        root.terminal_width = 80
+        pages = {"midthought": command.get_help(root)}
+        for name in command.list_commands(root):
+            part = command.get_command(root, name)
+            with part.make_context(name, [], parent=root, resilient_parsing=True) as inner:
+                inner.terminal_width = 80
+                pages[f"midthought {name}"] = part.get_help(inner)
+    return pages

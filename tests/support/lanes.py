@@ -1,0 +1,137 @@
+"""Lanes: a policy, a model and a way to go on, each a way to run the same cut.
+
+The policies are the shipped ones, as they are, or with a small overlay written here.
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from continuing import Variant
+from recordings import Recording
+
+from midthought.policies import Policy, load_policy
+
+__all__ = ["LANES", "Lane", "overlay", "request_of"]
+
+PREFILL_MODEL = "claude-sonnet-4-5-20250929"
+INSTRUCT_MODEL = "claude-opus-4-8"
+
+
+@functools.cache
+def overlay(name: str, text: str = "") -> Policy:
+    """The shipped policy ``name`` with a few lines of TOML laid over it."""
+    if not text:
+        return load_policy(name)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "laid-over.toml"
+        path.write_text(f'extends = ["{name}"]\nname = "laid-over"\n{text}\n')
+        return load_policy(path)
+
+
+@dataclass(frozen=True)
+class Lane:
+    """How a cut is run."""
+
+    name: str
+    wire: str
+    policy_name: str
+    model: str
+    server: str
+    """Who judges the requests: see ``strict_provider``."""
+    variant: Variant = "exact"
+    laid_over: str = ""
+    extra: tuple[tuple[str, Any], ...] = ()
+    """More of the request."""
+    retracts: bool = False
+    """Shown text may be taken back (the strict overlay)."""
+    hold_first: int = 12
+    """So many first characters are worth nothing yet; for lanes that prefill, one is enough."""
+    releases: str = ""
+    """Where the text is not released at once: ``closed``, ``turn``."""
+
+    @property
+    def policy(self) -> Policy:
+        """The policy, resolved once."""
+        return overlay(self.policy_name, self.laid_over)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _anthropic(name: str, model: str, variant: Variant = "exact", **settings: Any) -> Lane:
+    policy = settings.pop("policy", "anthropic")
+    return Lane(name, "anthropic", policy, model, "anthropic", variant, **settings)
+
+
+def _chat(name: str, policy: str, variant: Variant = "exact", **settings: Any) -> Lane:
+    server = "llamacpp" if policy.startswith("llamacpp") else "openai"
+    return Lane(name, "openai-chat", policy, "some-model", server, variant, **settings)
+
+
+GREEDY = (("temperature", 0),)
+LANES = [
+    _anthropic("prefill", PREFILL_MODEL, hold_first=1),
+    _anthropic("prefill-greedy", PREFILL_MODEL, extra=GREEDY, hold_first=1),
+    _anthropic("instruct", INSTRUCT_MODEL),
+    _anthropic("instruct-no-space", INSTRUCT_MODEL, "no_leading_space"),
+    _anthropic("instruct-repeats", INSTRUCT_MODEL, "repeats"),
+    _anthropic("instruct-restarts", INSTRUCT_MODEL, "restarts"),
+    _anthropic("instruct-rethinks", INSTRUCT_MODEL, "rethinks"),
+    _anthropic("strict", INSTRUCT_MODEL, policy="anthropic+strict", retracts=True),
+    _anthropic(
+        "prefill-word", PREFILL_MODEL, laid_over='[blocks.text]\nrelease = "word"', hold_first=1
+    ),
+    _anthropic("closed", INSTRUCT_MODEL, laid_over='[blocks.text]\nrelease = "closed"'),
+    _anthropic("with-next", INSTRUCT_MODEL, laid_over='[blocks.thinking]\nrelease = "with_next"'),
+    _anthropic(
+        "all-or-none",
+        INSTRUCT_MODEL,
+        laid_over='[blocks.tool_use]\nrelease = "turn"\nparallel = "all_or_none"',
+    ),
+    _chat("chat", "openai-chat"),
+    _chat("chat-no-space", "openai-chat", "no_leading_space"),
+    _chat("chat-repeats", "openai-chat", "repeats"),
+    _chat("chat-restarts", "openai-chat", "restarts"),
+    _chat("chat-rethinks", "openai-chat", "rethinks"),
+    _chat("chat-strict", "openai-chat+strict", retracts=True),
+    _chat("llamacpp", "llamacpp", hold_first=1),
+    _chat("llamacpp-greedy", "llamacpp", extra=GREEDY, hold_first=1),
+    _chat("llamacpp-strict", "llamacpp+strict", retracts=True),
+    _chat("chat-closed", "openai-chat", laid_over='[blocks.text]\nrelease = "closed"'),
+]
+
+TOOL = {
+    "name": "any_tool",
+    "description": "a tool",
+    "input_schema": {"type": "object", "properties": {}},
+}
+
+
+def request_of(lane: Lane, recording: Recording) -> dict[str, Any]:
+    """The caller's request that the recording is taken for the answer to."""
+    kinds = {part.kind for part in recording.reply.parts}
+    request: dict[str, Any] = {
+        "model": lane.model,
+        "max_tokens": 8192,
+        "messages": [{"role": "user", "content": "go"}],
+        **dict(lane.extra),
+    }
+    if lane.wire == "anthropic":
+        if kinds & {"thinking", "redacted_thinking"}:
+            old = {"type": "enabled", "budget_tokens": 2048}
+            request["thinking"] = old if lane.model == PREFILL_MODEL else {"type": "adaptive"}
+            request.pop("temperature", None)
+        if "tool_use" in kinds:
+            request["tools"] = [TOOL]
+        return request
+    if "tool_use" in kinds:
+        function = {"name": "any_tool", "parameters": TOOL["input_schema"]}
+        request["tools"] = [{"type": "function", "function": function}]
+    if recording.reply.choices > 1:
+        request["n"] = recording.reply.choices
+    return request
