@@ -8,6 +8,7 @@ from midthought import journal
 from midthought._engine import Recovery
 from midthought._errors import (
     ClosedClient,
+    InvalidHeader,
     InvalidPreparedCall,
     InvalidRequest,
     InvalidTransition,
@@ -50,6 +51,7 @@ __all__ = [
     "Client",
     "ClosedClient",
     "Failure",
+    "InvalidHeader",
     "InvalidPreparedCall",
     "InvalidRequest",
     "InvalidTransition",

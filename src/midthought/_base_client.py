@@ -19,7 +19,7 @@ from midthought.statemachine import Connection, Phase, Request, Rng
 from ._call import PreparedCall
 from ._capabilities import Capabilities
 from ._core import Sink, TurnCore
-from ._errors import ClosedClient, MissingKey, RecoveryExhausted
+from ._errors import ClosedClient, InvalidHeader, MissingKey, RecoveryExhausted
 from ._records import record
 
 __all__ = ["STOP_CALL_S", "BaseClient", "Hook", "Opening", "connection_phase", "exhausted"]
@@ -91,6 +91,12 @@ class BaseClient:
                 "set base_url in the policy or pass base_url="
             )
         self._headers = {**self.dialect.headers(self.policy, self._key(api_key)), **(headers or {})}
+        for header, value in self._headers.items():
+            if not (value.isascii() and value.isprintable()):
+                raise InvalidHeader(
+                    f"header {header!r} has characters that HTTP cannot carry: "
+                    "look for a line break or an accent in the API key or in headers="
+                )
         self._on_record = on_record
         self._hooks = dict(hooks or {})
         self.capabilities = capabilities if capabilities is not None else Capabilities()
@@ -102,7 +108,7 @@ class BaseClient:
         name = self.policy.auth.key_env
         if given or name is None:
             return given
-        found = os.environ.get(name)
+        found = os.environ.get(name, "").strip()
         if not found:
             raise MissingKey(
                 f"policy {self.policy.name!r} needs an API key: "

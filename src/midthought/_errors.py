@@ -5,6 +5,7 @@
      ├─ InvalidPreparedCall     your call: used twice, or of another client
      ├─ InvalidRequest          your call: cannot be streamed
      ├─ ClosedClient            your call: the client was closed
+     ├─ InvalidHeader           your configuration: a key or header that HTTP cannot carry
      ├─ MissingKey              your configuration: no API key
      └─ RecoveryExhausted       the budget is spent: attempts, last failure, the partial turn
     InvalidTransition           a defect           (midthought.statemachine, a RuntimeError)
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ClosedClient",
+    "InvalidHeader",
     "InvalidPreparedCall",
     "InvalidRequest",
     "InvalidTransition",
@@ -57,6 +59,12 @@ class ClosedClient(MidthoughtError, RuntimeError):
     """The client was closed."""
 
     code = "CLOSED_CLIENT"
+
+
+class InvalidHeader(MidthoughtError, ValueError):
+    """A header value, often the key, holds what HTTP cannot carry; the value is not shown."""
+
+    code = "INVALID_HEADER"
 
 
 class MissingKey(MidthoughtError):

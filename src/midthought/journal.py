@@ -19,6 +19,8 @@ from typing import IO, TYPE_CHECKING, Any, Self
 import msgspec
 from loguru import logger
 
+from midthought._records import LEVEL
+
 if TYPE_CHECKING:
     from loguru import Message
 
@@ -34,7 +36,7 @@ class Journal:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._file: IO[bytes] | None = self.path.open("ab", buffering=0)
         logger.enable("midthought")
-        self._sink = logger.add(self._write, level="INFO", filter=_is_record, format="")
+        self._sink = logger.add(self._write, level=LEVEL, filter=_is_record, format="")
 
     def _write(self, message: Message) -> None:
         record: dict[str, Any] = message.record["extra"]["record"]

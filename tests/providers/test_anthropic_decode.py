@@ -431,13 +431,14 @@ def test_what_deltas_add_to() -> None:
 
 def test_tool_input_in_the_start() -> None:
     """Input that came with the start counts at the block's end, unless deltas brought it."""
-    call = {"type": "tool_use", "id": "t", "name": "n", "input": {"a": 1}}
-    given = read([START, start(0, call), stop(0), END])
-    streamed = delta(0, "input_json_delta", partial_json='{"a":2}')
-    both = read([START, start(0, call), delta(0, "input_json_delta", partial_json=""), streamed])
+    begun = start(0, {"type": "tool_use", "id": "t", "name": "n", "input": {"a": 1}})
+    empty = delta(0, "input_json_delta", partial_json="")
+    more = delta(0, "input_json_delta", partial_json='{"a":2}')
 
-    assert ['{"a":1}'] == [e.text for e in given if isinstance(e, BlockDelta)]
-    assert ['{"a":2}'] == [e.text for e in both if isinstance(e, BlockDelta)]
+    assert ['{"a":1}'] == [block.text for block in built(read([START, begun, stop(0), END]))]
+    assert ['{"a":2}'] == [
+        block.text for block in built(read([START, begun, empty, more, stop(0), END]))
+    ]
 
 
 def test_whole_message_in_the_start() -> None:

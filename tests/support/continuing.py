@@ -25,6 +25,9 @@ Json = dict[str, Any]
 #: characters once more. ``restarts``: from the beginning. ``rethinks``: after thinking again.
 Variant = Literal["exact", "no_leading_space", "repeats", "restarts", "rethinks"]
 
+SAID_AGAIN: tuple[Variant, ...] = ("repeats", "restarts")
+#: Fewer characters said again are no proof of anything: such a model is not played.
+PROOF = 12
 #: What an instruction says where the text ends with white space.
 _ENDS_WITH_SPACE = "already ends with white space"
 
@@ -89,8 +92,11 @@ class Continuing:
         carried = content if isinstance(content, str) else "".join(b["text"] for b in blocks)
         place = self._find(content)
         variant = self._variant if kind == "instruct" else "exact"
+        if variant in SAID_AGAIN and min(len(carried), place.offset) < PROOF:
+            variant = "exact"
         place = self._vary(place, variant, instruction)
-        if variant == "restarts" and all(p.kind in HIDDEN for p in place.parts):
+        before = {part.kind for part in self._reply.parts[: place.number]}
+        if variant == "restarts" and before <= {"text", *HIDDEN}:
             return Played(kind, carried, tuple(place.parts), 0, self._recording.data)
         begins_at = sum(len(p.text) for p in self._texts(place.number)) + place.offset
         make = _anthropic_rest if self._recording.wire == "anthropic" else _chat_rest

@@ -65,7 +65,7 @@ def demo(
     ] = False,
     fast: Annotated[bool, typer.Option("--fast", help="As fast as it goes, not to watch.")] = False,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port of the upstream; 0: any free one.")
+        int, typer.Option(metavar="N", help="Port of the upstream.", show_default="any free one")
     ] = 0,
     journal: JournalFile = None,
     as_json: AsJson = False,
@@ -76,18 +76,15 @@ def demo(
     with a shipped policy. Takes about 15 seconds, needs no key and no network. Exit status 0
     means that every reply came out equal to the uncut one.
     """
+    _within("--port", port, 0, 65535)
     options = _demo.Options(fast=fast, port=port, journal=journal, as_json=as_json)
     return (_demo.model if llm else _demo.script)(Terminal(), options)
 
 
-@app.command()
+@app.command(context_settings={"allow_extra_args": True})  # counted here, never repeated
 def run(
-    prompt: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="PROMPT", help="What to ask; - reads it from stdin.", show_default=False
-        ),
-    ] = None,
+    context: typer.Context,
+    prompt: Annotated[str | None, typer.Argument(metavar="PROMPT", hidden=True)] = None,
     policy: Annotated[
         str, typer.Option("--policy", "-p", metavar="POLICY", help="Name or TOML file of a policy.")
     ] = "",
@@ -96,7 +93,7 @@ def run(
     ] = None,
     system: Annotated[str | None, typer.Option(metavar="TEXT", help="System prompt.")] = None,
     max_tokens: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Cap of the reply, in tokens.")
+        int | None, typer.Option(metavar="N", help="Cap of the reply, in tokens.")
     ] = None,
     base_url: Annotated[
         str | None, typer.Option(metavar="URL", help="Where requests go, without the path.")
@@ -106,16 +103,18 @@ def run(
 ) -> int:
     """Run one prompt through a policy.
 
-    The reply goes to stdout while it arrives, changes of state to stderr. Exit status: 0 the turn
-    completed, 1 it failed, 2 wrong input, 130 cancelled by Ctrl-C.
+    With - as PROMPT it is read from stdin. The reply goes to stdout while it arrives, changes of
+    state to stderr. Exit status: 0 the turn completed, 1 it failed, 2 wrong input, 130 cancelled
+    by Ctrl-C.
     """
-    terminal = Terminal()
+    _within("--max-tokens", max_tokens, 1, 10**9)
     if not policy:
         raise CommandError(
             "there is no policy", "name one with -p; 'midthought policies' lists them"
         )
-    asked = Prompt(_run.prompt_text(prompt or []), model, system, max_tokens)
-    return _run.run(terminal, policy, asked, base_url=base_url, journal=journal, as_json=as_json)
+    words = [] if prompt is None else [prompt, *context.args]
+    asked = Prompt(_run.prompt_text(words), model, system, max_tokens)
+    return _run.run(Terminal(), policy, asked, base_url=base_url, journal=journal, as_json=as_json)
 
 
 @app.command()
@@ -126,13 +125,16 @@ def policies(as_json: AsJson = False) -> int:
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name or TOML file of a policy.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", hidden=True)],
     model: Annotated[
         str | None,
         typer.Option("--model", "-m", metavar="MODEL", help="With what it says for this model."),
     ] = None,
 ) -> int:
-    """Write a policy as one TOML file, with all that it inherits."""
+    """Write the policy NAME as one TOML file, with all that it inherits.
+
+    NAME is a name, names joined by + (the later lies over the earlier), or a TOML file.
+    """
     return _policies.show(Terminal(), name, model)
 
 
@@ -140,6 +142,11 @@ def show(
 def schema() -> int:
     """Write the JSON Schema of policy files."""
     return _policies.schema(Terminal())
+
+
+def _within(option: str, value: int | None, least: int, most: int) -> None:
+    if value is not None and not least <= value <= most:
+        raise CommandError(f"{option} is {value}, expected {least} to {most}", "correct the number")
 
 
 def main(arguments: Sequence[str]) -> int:

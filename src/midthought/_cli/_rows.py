@@ -17,7 +17,7 @@ from midthought.statemachine import Event
 
 from ._terminal import Terminal
 
-__all__ = ["RowTeller", "event_row", "turn_row"]
+__all__ = ["RowTeller", "event_row", "turn_row", "without_user"]
 
 
 def event_row(event: Event) -> dict[str, Any]:
@@ -40,6 +40,12 @@ def turn_row(reply: Reply) -> dict[str, Any]:
     }
 
 
+def without_user(url: str) -> str:
+    """The URL without the name and password that may stand in it."""
+    scheme, mark, rest = url.rpartition("://")
+    return f"{scheme}{mark}{rest.rpartition('@')[2]}"
+
+
 class RowTeller:
     """Tells a program what a turn does."""
 
@@ -51,7 +57,8 @@ class RowTeller:
         policy = call.policy
         row = {"policy": policy.name, "policy_digest": policy_digest(policy)[:12]}
         model = call.dialect.model(call.request)
-        self._terminal.row({"type": "turn_started", **row, "model": model, "base_url": base_url})
+        where = {"model": model, "base_url": without_user(base_url)}
+        self._terminal.row({"type": "turn_started", **row, **where})
 
     def record(self, name: str, fields: Mapping[str, Any]) -> None:
         """Records are the journal's business."""

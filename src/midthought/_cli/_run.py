@@ -15,7 +15,7 @@ from midthought.journal import Journal
 
 from ._errors import CommandError
 from ._requests import Prompt, request_body
-from ._rows import RowTeller
+from ._rows import RowTeller, without_user
 from ._story import Story
 from ._terminal import Terminal
 from ._text import BareText
@@ -45,6 +45,7 @@ def run(
     """Run one turn; returns the exit status."""
     policy = load_policy(policy_name)
     _check_place(policy, base_url)
+    _check_key(policy)
     body = request_body(prompt, policy)
     teller: Teller = RowTeller(terminal) if as_json else Story(BareText(terminal), terminal.err)
     with (
@@ -81,8 +82,7 @@ def _check_place(policy: Policy, base_url: str | None) -> None:
     if not url:
         raise CommandError(
             f"policy {policy.name!r} says nothing about where requests go",
-            "add --base-url https://..., or lay it over a provider's policy: anthropic+"
-            f"{policy.name}",
+            "add --base-url URL; an overlay goes after its provider, as in anthropic+strict",
         )
     try:
         parts = urlsplit(url)
@@ -91,12 +91,25 @@ def _check_place(policy: Policy, base_url: str | None) -> None:
         good = False
     if not good:
         raise CommandError(
-            f"base_url is {url!r}, expected http://HOST or https://HOST",
+            f"base_url is {without_user(url)!r}, expected http://HOST or https://HOST",
             "correct --base-url, or base_url in the policy",
         )
-    key = policy.auth.key_env
-    if key is not None and not os.environ.get(key):
-        raise CommandError(f"policy {policy.name!r} needs an API key", f"export {key}=...")
+
+
+def _check_key(policy: Policy) -> None:
+    name = policy.auth.key_env
+    if name is None:
+        return
+    key = os.environ.get(name, "")
+    if not key:
+        raise CommandError(
+            f"policy {policy.name!r} needs an API key", f"set {name} in the environment"
+        )
+    if not (key.isascii() and key.isprintable()):
+        raise CommandError(
+            f"the API key in {name} holds characters that no HTTP header may carry",
+            "set it again, without a line break or anything that is not ASCII",
+        )
 
 
 def prompt_text(words: Sequence[str]) -> str:

@@ -170,6 +170,8 @@ def _failed(detail: Mapping[str, Any], attempt: Attempt) -> str:
 
 
 def _kept(detail: Mapping[str, Any], attempt: Attempt) -> str:
+    if not attempt.received_chars:
+        return "nothing arrived in this attempt"
     return f"keeps {attempt.kept_chars} of {attempt.received_chars} characters of this attempt"
 
 
