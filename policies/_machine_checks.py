@@ -114,10 +114,10 @@ def _roles(view: _View) -> Iterator[Problem]:
             expected = "at least one" if role == "wait" else "exactly one"
             hint = "add a state of this role" if count == 0 else "keep one of them"
             yield Problem(path, f"{count} states of role {role!r}", expected, hint)
-    if view.roles.get(view.machine.initial, "stream") not in ("stream", "wait"):
+    if view.roles.get(view.machine.initial, "stream") != "stream":
         hint = "let a turn begin in the state of role stream"
         found = f"a beginning in {view.machine.initial!r}"
-        yield Problem(("machine", "initial"), found, "a state of role stream or wait", hint)
+        yield Problem(("machine", "initial"), found, "the state of role stream", hint)
 
 
 def _rows(view: _View) -> Iterator[Problem]:

@@ -137,6 +137,7 @@ def begin_block(attempt: int, index: int, start: Mapping[str, Any], out: list[Ev
         out.extend(BlockDelta(attempt, index, encode_json(one), "citation") for one in citations)
     if not is_result and isinstance(given := start.get("input"), Mapping) and given:
         block.given_input = encode_json(given)
+        block.hot = None  # its deltas are looked at one by one
     return block
 
 

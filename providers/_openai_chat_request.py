@@ -193,7 +193,10 @@ def _text(blocks: Sequence[Block], kind: str) -> str:
 
 def _add_call(message: Json, block: Block) -> None:
     """A whole call; input that the provider itself ended as invalid JSON goes back as it came."""
-    if block.kind != "tool_use" or not (block.closed or whole_object(block.text)):
+    if block.kind != "tool_use":
+        return
+    # An open call without input is not whole; one with the input {} is.
+    if not block.closed and (not block.text.strip() or whole_object(block.text) is None):
         return
     data = {k: v for k, v in (block.data or {}).items() if k != "choice"}
     kind = data.pop("type", "function")

@@ -217,7 +217,7 @@ MACHINE = {
     ),
     "a beginning that is no beginning": Bad(
         '[machine]\ninitial = "committing"', 3, "machine.initial", "'committing'",
-        "stream or wait", "begin",
+        "role stream", "begin",
     ),
 }  # fmt: skip
 

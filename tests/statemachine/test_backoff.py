@@ -1,4 +1,4 @@
-"""Waits: the n-th delay of each jitter, its bounds, and that a provider's hint is never shortened."""
+"""Waits: the n-th delay of each jitter, its bounds, and hints that are never shortened."""
 
 import itertools
 from typing import Any

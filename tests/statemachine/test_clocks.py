@@ -1,8 +1,9 @@
-"""The clocks: which one runs in which phase, when the machine wants to be woken, what then happens."""
+"""The clocks: which one runs in which phase, when the machine wants to be woken, what follows."""
 
 from typing import Any
 
 import pytest
+from turns import Play, policy_of
 
 from midthought.policies import FailureKind, Policy, Stop
 from midthought.statemachine import (
@@ -22,7 +23,6 @@ from midthought.statemachine import (
     UsageReported,
 )
 from midthought.statemachine._clocks import StreamClocks
-from turns import Play, policy_of
 
 CLOCKS = {
     "headers_s": 10.0, "first_content_s": 50.0, "liveness_s": 20.0, "progress_s": 30.0,

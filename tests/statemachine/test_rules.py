@@ -11,6 +11,7 @@ from midthought.policies import ACTIONS, Budget, FailureKind, Rule, Stop
 from midthought.statemachine import Chooser, Facts, Failure
 
 CUT = Failure(FailureKind.sse_transport)
+FORBIDDEN = Failure(FailureKind.sse_transport, should_retry=False)
 BUSY = Failure(FailureKind.overloaded, phase="response", status=529, code="overloaded_error")
 
 
@@ -68,7 +69,7 @@ def answer(only: Rule, told: Facts, **budgets: int) -> str | None:
         ({"connection": ["reused"]}, {"failure": Failure(CUT.kind, connection="reused")}, True),
         ({"connection": ["reused", "new"]}, {"failure": CUT}, False),
         ({"should_retry": True}, {"failure": Failure(CUT.kind, should_retry=True)}, True),
-        ({"should_retry": True}, {"failure": Failure(CUT.kind, should_retry=False)}, False),
+        ({"should_retry": True}, {"failure": FORBIDDEN}, False),
         ({"should_retry": False}, {"failure": CUT}, False),
         ({"partial": True}, KEPT, True),
         ({"partial": True}, {}, False),
@@ -130,7 +131,7 @@ def test_a_rule_for_a_stop_takes_no_failure() -> None:
         ("retry", {"partial": True}, "taken"),
         (
             "retry",
-            {"failure": Failure(CUT.kind, should_retry=False)},
+            {"failure": FORBIDDEN},
             "the server said not to retry",
         ),
         ("retry", {"failure": Failure(CUT.kind, should_retry=True)}, "taken"),
@@ -138,7 +139,7 @@ def test_a_rule_for_a_stop_takes_no_failure() -> None:
         ("continue", KEPT, "taken"),
         ("continue", KEPT | {"attempt_visible": True}, "taken"),
         ("continue", KEPT | {"strategies": ()}, "no continuation strategy is allowed here"),
-        ("continue", KEPT | {"failure": Failure(CUT.kind, should_retry=False)}, "taken"),
+        ("continue", KEPT | {"failure": FORBIDDEN}, "taken"),
         ("resume", {}, "the provider has nothing to resume"),
         ("resume", {"resumable": True}, "taken"),
         ("finish", {}, "nothing to accept"),
@@ -149,7 +150,7 @@ def test_a_rule_for_a_stop_takes_no_failure() -> None:
         ("next_strategy", {}, "taken"),
         ("strip_thinking", {}, "taken"),
         ("strip_thinking", {"attempt_visible": True}, "output of this attempt was released"),
-        ("strip_thinking", {"failure": Failure(CUT.kind, should_retry=False)}, "taken"),
+        ("strip_thinking", {"failure": FORBIDDEN}, "taken"),
         ("compact", {}, "the host has no compact hook"),
         ("compact", {"hooks": {"compact"}}, "taken"),
         ("drop_media", {"hooks": {"compact"}}, "the host has no drop_media hook"),
@@ -181,7 +182,7 @@ def test_edits_of_a_rule_are_judged_too() -> None:
 
 def test_an_edited_request_may_go_out_although_the_server_said_not_to_retry() -> None:
     """`should_retry = false` speaks about this request; a changed one is another."""
-    told = facts(failure=Failure(CUT.kind, should_retry=False))
+    told = facts(failure=FORBIDDEN)
 
     assert "taken" == answer(rule(edits=["strip_thinking"]), told)
 

@@ -93,7 +93,7 @@ def test_an_estimate_never_beats_a_larger_report() -> None:
 
 
 def test_what_nobody_reported_is_unknown() -> None:
-    """Without a report the entries stay unknown, the sums are zero and say that they are not all."""
+    """Without a report the entries stay unknown, and the sums say that they are not all."""
     ledger = Ledger()
 
     assert 0 == ledger.total().shown_input
