@@ -245,7 +245,7 @@ class Timeline:
         elif block.kind == "tool_use":
             block.solid = True
             block.ready = self._stopped
-        elif block.mode == "closed":
+        elif block.mode == "closed" and (block.solid or block.kind not in (*_TEXT, "thinking")):
             block.ready = block.solid = True
         elif not block.solid:
             # Nothing to see in it (a blank text, omitted thinking): it goes with what follows.
