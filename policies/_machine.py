@@ -137,7 +137,7 @@ def _cell(row: Mark) -> tuple[str | None, str | None]:
 def _merge_rows(below: list[Mark], added: list[Mark]) -> list[Mark]:
     """Added rows stand before the parent's of their cell, or replace them; new cells come last.
 
-    A row of the parent that an added row always precedes falls away.
+    A row of the parent that asks the guards of an added row, or more, falls away.
     """
     if not below:
         return [_without_order(row) for row in added]
@@ -163,8 +163,11 @@ def _guards(row: Mark) -> frozenset[str]:
 
 
 def _is_taken(row: Mark, before: list[Mark]) -> bool:
-    """Whether one of the rows before it fits whenever it does, so that it is never reached."""
-    return any(_guards(other) <= _guards(row) for other in before)
+    """Whether one of the rows before it asks no more, so that it would never be reached.
+
+    A row without guards takes nothing silently: that could be a forgotten ``when``.
+    """
+    return any(asked and asked <= _guards(row) for asked in map(_guards, before))
 
 
 def _order(row: Mark) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ._errors import listed, nearest
+from ._lines import Path
 from ._machine import ALWAYS
 from ._problem import Problem, unknown
 from ._recovery import MachineTable, Transition
@@ -150,19 +151,17 @@ def _unknown_guard(path: tuple[str | int, ...], guard: str, guards: tuple[str, .
 def _cells(view: _View) -> Iterator[Problem]:
     """In each cell one row must always fit, and none may stand behind it."""
     for (source, trigger), rows in view.cells.items():
-        seen: list[frozenset[str]] = []
-        for place, row in rows:
-            if any(asked <= set(row.when) for asked in seen):
-                found = f"a row that is never reached: {trigger!r} in {source!r}"
-                hint = "move it before the row that takes its place, or remove it"
-                expected = "guards that no earlier row has"
-                yield Problem(("machine", "transitions", place), found, expected, hint)
-            seen.append(frozenset(row.when))
-        last = rows[-1]
-        if last.row.when and frozenset() not in seen:
-            found = f"a last row with guards: {trigger!r} in {source!r}"
-            hint = "add a row without when after it"
-            path = ("machine", "transitions", last.place, "when")
+        cell = f"{trigger!r} in {source!r}"
+        for at, (place, row) in enumerate(rows):
+            if any(set(row.when) <= set(later.row.when) for later in rows[at + 1 :]):
+                found = f"a row that keeps a later one from being reached: {cell}"
+                hint = "move it behind that one, add guards, or replace = true to drop the parent's"
+                path: Path = ("machine", "transitions", place)
+                yield Problem(path, found, "guards that leave later rows a chance", hint)
+                break
+        if rows[-1].row.when and all(row.when for _, row in rows):
+            found, hint = f"a last row with guards: {cell}", "add a row without when after it"
+            path = ("machine", "transitions", rows[-1].place, "when")
             yield Problem(path, found, "a last row without guards", hint)
 
 

@@ -170,7 +170,7 @@ class Limits(Table):
     no_progress: Count = 2
     """So many continuations in a row that ended by themselves with nothing new; 0: never."""
     max_retry_after_s: Seconds = 60.0
-    """A rule that would have to wait longer for its request does not apply; ``retry_at`` says when."""
+    """A rule whose request would have to wait longer does not apply; ``retry_at`` says when."""
     retry_after_jitter: Annotated[float, Field(ge=0, le=1)] = 0.25
     """Added to a hint: uniform in 0 .. this x min(hint, 1 s)."""
     event_bytes: Annotated[int, Field(ge=1024)] = 32 * 1024 * 1024

@@ -67,6 +67,10 @@ class AnthropicRequests:
         """Model name of the request, or an empty string."""
         return model_of(request)
 
+    def choices(self, request: Mapping[str, Any]) -> int:
+        """The Messages API answers once."""
+        return 1
+
     def cap(self, request: Mapping[str, Any], policy: Policy) -> int | None:
         """The request's own output cap in tokens."""
         return own_cap(request, policy)

@@ -68,8 +68,8 @@ class Dialect(Builder, Protocol):
     content_types: tuple[str, ...]
     """Content types of a stream in this dialect."""
 
-    def decoder(self, policy: Policy, attempt: int) -> Decoder:
-        """A new decoder for one attempt."""
+    def decoder(self, policy: Policy, attempt: int, choices: int = 1) -> Decoder:
+        """A new decoder for one attempt; ``choices``: how many replies the request asked for."""
 
     def error_facts(self, body: Any, status: int | None) -> ErrorFacts | None:
         """The error that this decoded JSON body states, or ``None`` if it states none."""

@@ -79,6 +79,11 @@ class ChatRequests:
         """Model name of the request, or an empty string."""
         return model_of(request)
 
+    def choices(self, request: Mapping[str, Any]) -> int:
+        """The request's ``n``."""
+        n = request.get("n")
+        return n if isinstance(n, int) and n > 0 else 1
+
     def cap(self, request: Mapping[str, Any], policy: Policy) -> int | None:
         """The request's own output cap in tokens."""
         return own_cap(request, policy)

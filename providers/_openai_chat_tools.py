@@ -26,7 +26,7 @@ from midthought.statemachine import BlockClosed, BlockDelta, BlockStarted, Event
 from ._json import encode_json, whole_object
 from ._openai_chat_text import Cumulative, Pairs, Unreadable
 
-__all__ = ["Call", "Calls", "is_object"]
+__all__ = ["Call", "Calls"]
 
 #: With these, or nothing, input may begin another call, or say nothing.
 _MAY_BEGIN: Final = ("", "{", " ", "\n", "\r", "\t")
@@ -100,7 +100,7 @@ class _Piece:
 class Calls:
     """The tool calls of one choice."""
 
-    __slots__ = ("_attempt", "_choice", "_cumulative", "_label", "all")
+    __slots__ = ("_attempt", "_choice", "_cumulative", "all")
 
     def __init__(self, attempt: int, choice: int, cumulative: Cumulative | None) -> None:
         self._attempt = attempt

@@ -56,12 +56,20 @@ class AttemptReader:
         "_response", "_stop", "finished", "tail",
     )  # fmt: skip
 
-    def __init__(self, policy: Policy, dialect: Dialect, attempt: int, *, model: str = "") -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        dialect: Dialect,
+        attempt: int,
+        *,
+        model: str = "",
+        choices: int = 1,
+    ) -> None:
         self._policy = policy
         self._dialect = dialect
         self._attempt = attempt
         self._response = Response(policy, model)
-        self._decoder = dialect.decoder(policy, attempt)
+        self._decoder = dialect.decoder(policy, attempt, choices)
         self._decode = self._decoder.decode
         self._framer: Framer | None = None
         self._head: bytearray | None = bytearray()  # None: something was recognised

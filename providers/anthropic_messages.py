@@ -288,7 +288,7 @@ class AnthropicMessages(AnthropicRequests):
     name = "anthropic_messages"
     content_types = ("text/event-stream",)
 
-    def decoder(self, policy: Policy, attempt: int) -> AnthropicDecoder:
+    def decoder(self, policy: Policy, attempt: int, choices: int = 1) -> AnthropicDecoder:
         """A new decoder for one attempt."""
         return AnthropicDecoder(policy, attempt)
 

@@ -47,6 +47,9 @@ class Builder(Protocol):
     def model(self, request: Mapping[str, Any]) -> str:
         """Model name of the request, or an empty string."""
 
+    def choices(self, request: Mapping[str, Any]) -> int:
+        """How many replies the request asks for; more than one is never continued."""
+
     def cap(self, request: Mapping[str, Any], policy: Policy) -> int | None:
         """The request's own output cap in tokens."""
 

@@ -33,6 +33,8 @@ __all__ = ["Receiver"]
 
 #: Facts that come before the reply itself: they do not open an attempt.
 _BEFORE = frozenset({Responded, Heartbeat, Finished, Checkpoint})
+#: Stops that may fall inside a tool call: what is not whole is dropped, never repaired.
+_CUTTING = frozenset({Stop.length, Stop.context_full, Stop.safety, Stop.pause})
 
 
 class Receiver:
@@ -123,14 +125,14 @@ class Receiver:
         ctx = self._ctx
         ctx.stop = event
         ctx.clocks.grace = ctx.now
-        if event.stop is Stop.length:
-            self._drop_unfinished()
+        if event.stop in _CUTTING:
+            self._drop_unfinished(event.stop)
         if not self._moves.answers(event.stop):
             ctx.timeline.stop()
 
-    def _drop_unfinished(self) -> None:
+    def _drop_unfinished(self, stop: Stop) -> None:
         for block in self._ctx.timeline.drop_unfinished_calls():
-            self._ctx.record_tool(block, Stop.length.value)
+            self._ctx.record_tool(block, stop.value)
 
     def _usage(self, event: UsageReported) -> None:
         if self._ctx.ledger.report(event.usage):
@@ -169,8 +171,8 @@ class Receiver:
         timeline = ctx.timeline
         if not ctx.begun:
             self._first()
-        if stop is Stop.length:
-            self._drop_unfinished()
+        if stop in _CUTTING:
+            self._drop_unfinished(stop)
         timeline.close_whole_calls()
         if timeline.open_calls():
             self._fail(FailureKind.malformed_tool_call, "the reply ended inside a tool call")

@@ -121,7 +121,11 @@ class TurnCore:
         assert send is not None
         self._sent_at = self.clock.now()
         self._reader = AttemptReader(
-            self.policy, self.dialect, send.attempt, model=self.machine.model
+            self.policy,
+            self.dialect,
+            send.attempt,
+            model=self.machine.model,
+            choices=self.dialect.choices(self.machine.request),
         )
         return send
 

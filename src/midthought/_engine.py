@@ -49,4 +49,10 @@ class Recovery(statemachine.Recovery):
 
     def reader(self, attempt: int) -> AttemptReader:
         """A reader for the bytes of ``attempt``."""
-        return AttemptReader(self.policy, self.dialect, attempt, model=self.model)
+        return AttemptReader(
+            self.policy,
+            self.dialect,
+            attempt,
+            model=self.model,
+            choices=self.dialect.choices(self.request),
+        )

@@ -9,6 +9,7 @@ import pytest
 from midthought.policies import (
     Fault,
     PolicyError,
+    dump_policy,
     load_policy,
     register_dialect_name,
     register_guard_name,
@@ -190,6 +191,43 @@ action = "retry"
     assert isinstance(refused.value, ValueError)
     for fault in faults:
         assert str(fault) in str(refused.value)
+
+
+def test_an_unknown_key_hides_nothing(tmp_path: Path) -> None:
+    """A misspelt key is told beside what the rest of its table lacks."""
+    path = write(
+        tmp_path / "a.toml",
+        'extends = ["base"]\nexhaust.remove = ["runaway"]\nrules.change.cut.limt = 3\n',
+    )
+
+    assert ["exhaust", "rules.change.cut.limt"] == [fault.path for fault in faults_of(path)]
+
+
+def test_every_state_can_be_left(tmp_path: Path) -> None:
+    """A machine of one's own needs its cancel, yield and deadline rows, and each role its own."""
+    text = dump_policy(load_policy("base"))
+    gone = 0
+    for trigger in ("cancelled", "yielded", "deadline_passed", "opened", "failed", "waited"):
+        row = f'[[machine.transitions]]\ntrigger = "{trigger}"\nsource = '
+        assert row in text
+        gone += text.count(row)
+        text = text.replace(row, '[[machine.transitions]]\ntrigger = "answered"\nsource = ')
+    faults = faults_of(write(tmp_path / "a.toml", text))
+    missing = [fault for fault in faults if fault.found.startswith("no row for")]
+
+    assert gone == len(missing)
+    assert "no row for 'cancelled' in 'streaming'" in [fault.found for fault in missing]
+    assert all("add one: trigger =" in fault.hint for fault in missing)
+
+
+def test_a_row_given_twice_is_told(tmp_path: Path) -> None:
+    """A row that a parent has already is not swallowed: it can never be reached."""
+    path = write(
+        tmp_path / "a.toml",
+        'extends = ["base"]\n[[classify.append]]\nkind = "quota_exhausted"\nstatus = [402]\n',
+    )
+
+    assert "classify.append[0]" == only(path).path
 
 
 def test_values_that_may_be_secrets_are_not_shown(tmp_path: Path) -> None:

@@ -174,11 +174,15 @@ MACHINE = {
         ROW.format("opened", "backoff", "=", '"recoverable"'), 6, "machine.transitions[0].when",
         "'opened' in 'backoff'", "without guards", "without when",
     ),
-    "a row behind one that always fits": Bad(
+    "a row before one that it hides": Bad(
         ROW.format("opened", "streaming", "=", "")
-        + "\n"
+        + "\nreplace = true\n"
         + ROW.format("opened", "streaming", "interrupted", '"recoverable"'),
-        7, "machine.transitions[1]", "never reached", "no earlier row", "move it before",
+        2, "machine.transitions[0]", "'opened' in 'streaming'", "a chance", "move it behind",
+    ),
+    "a row that takes the parent's place without saying so": Bad(
+        ROW.format("failed", "streaming", "interrupted", ""), 2, "machine.transitions[0]",
+        "'failed' in 'streaming'", "a chance", "replace = true",
     ),
     "cancel must win": Bad(
         ROW.format("cancelled", "streaming", "interrupted", '"recoverable"'), 5,

@@ -180,20 +180,20 @@ def test_rows_replace_a_cell_on_demand(tmp_path: Path) -> None:
     """With `replace = true` in one of its rows a child's cell stands alone; the order is gone."""
     text = """
         [[machine.transitions]]
-        trigger = "failed"
+        trigger = "finished"
         source = "streaming"
         dest = "interrupted"
-        when = ["recoverable"]
+        when = ["needs_recovery", "recoverable"]
         [[machine.transitions]]
-        trigger = "failed"
+        trigger = "finished"
         source = "streaming"
-        dest = "exhausted"
+        dest = "completed"
         replace = true
     """
     policy = load(tmp_path, text)
 
-    assert [("interrupted", ("recoverable",)), ("exhausted", ())] == cell(
-        policy, "streaming", "failed"
+    assert [("interrupted", ("needs_recovery", "recoverable")), ("completed", ())] == cell(
+        policy, "streaming", "finished"
     )
     assert not any(row.replace for row in policy.machine.transitions)
 

@@ -88,11 +88,11 @@ def test_asking_leaves_no_trace(policy: Policy) -> None:
 
 def test_copies_forget(policy: Policy) -> None:
     """A changed copy answers by what it says, not by what its original said before."""
-    policy.for_model("claude-5")
-    entry = ModelOverride.model_validate({"match": ["claude-5"], "limits": {"attempts": 7}})
+    policy.for_model("haiku3")
+    entry = ModelOverride.model_validate({"match": ["haiku3"], "limits": {"attempts": 7}})
     changed = policy.model_copy(update={"models": (entry,)})
 
-    assert (5, 7) == tuple(p.for_model("claude-5").limits.attempts for p in (policy, changed))
+    assert (4, 7) == tuple(p.for_model("haiku3").limits.attempts for p in (policy, changed))
 
 
 def test_policy_of_code_is_refused_when_asked() -> None:

@@ -276,6 +276,16 @@ def test_every_exception_of_the_http_libraries(library: Any) -> None:
             assert (name, *kinds) == (name, *(failure.kind for failure in found))
 
 
+def test_scopes() -> None:
+    """Which limit it was is a fact of the failure: money, or a day's allowance."""
+    spend = claude("rate_limit_error", details={"error_code": "contract_spend_limit_reached"})
+    daily = chat("Rate limit reached on tokens per day (TPD)", "tokens", "rate_limit_exceeded")
+
+    assert "spend" == answered("anthropic", 429, spend).scope
+    assert "spend" == answered("openai-chat", 429, chat("", "insufficient_quota")).scope
+    assert "day" == answered("openai-chat", 429, daily).scope
+
+
 def test_http2_codes() -> None:
     """A refused stream was not processed; what HTTP/2 itself refuses is not asked again."""
     for code, kind, processed in (

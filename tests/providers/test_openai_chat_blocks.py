@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from midthought.policies import FailureKind, Stop
-from midthought.providers._sse import Frame
+from midthought.providers import Frame
 from midthought.providers.openai_chat import CHOICE_STRIDE, dialect
 from midthought.statemachine import (
     BlockDelta,

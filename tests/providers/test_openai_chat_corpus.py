@@ -6,6 +6,7 @@ why and what is right, by hand; a row that no longer differs fails, so that the 
 
 import csv
 import json
+import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from midthought.policies import Stop, load_policy
-from midthought.providers._reader import AttemptReader
+from midthought.providers import AttemptReader
 from midthought.providers.openai_chat import CHOICE_STRIDE, dialect
 from midthought.statemachine import (
     Block,
@@ -90,6 +91,28 @@ def test_ends_as_recorded(row: dict[str, str]) -> None:
     assert finished.stop is not Stop.error
     reasons = {event.reason for event in events if isinstance(event, StopKnown)}
     assert reasons and reasons <= {*row["stop_reasons"].split(","), "content_filter"}
+
+
+_REASON = re.compile(rb'"finish_reason": ?"(?!")')
+
+
+@each_stream
+def test_a_cut_completes_only_after_the_finish_reason(row: dict[str, str]) -> None:
+    """Cut anywhere, a stream without its finish reason fails, and no half tool call is closed."""
+    body = (CORPUS / row["file"]).read_bytes()
+    for place in range(1, len(body), max(1, len(body) // 150)):
+        events = read(body[:place])
+        finished = events[-1]
+        assert isinstance(finished, Finished)
+        if _REASON.search(body, 0, place):
+            continue
+        assert finished.stop is Stop.error
+        inputs: dict[int, str] = {}
+        for event in events:
+            if isinstance(event, BlockDelta) and event.field == "input":
+                inputs[event.index] = inputs.get(event.index, "") + event.text
+            elif isinstance(event, BlockClosed) and event.index in inputs:
+                assert isinstance(json.loads(inputs[event.index]), dict)
 
 
 # --- against the SDK ------------------------------------------------------------------------------

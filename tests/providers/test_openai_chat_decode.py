@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from midthought.policies import FailureKind, Stop
-from midthought.providers._sse import Frame
+from midthought.providers import Frame
 from midthought.providers.openai_chat import dialect
 from midthought.statemachine import (
     BlockClosed,

@@ -1,4 +1,4 @@
-"""What goes into a history: reasoning where the policy says so, whole tool calls, no empty message."""
+"""What goes into a history: reasoning where the policy says so, whole calls, no empty message."""
 
 import copy
 import json

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from midthought.policies import FailureKind, Policy, Stop
-from midthought.providers._reader import AttemptReader
+from midthought.providers import AttemptReader
 from midthought.providers.openai_chat import dialect
 from midthought.statemachine import BlockClosed, BlockDelta, BlockStarted, Event, Finished
 

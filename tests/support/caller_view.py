@@ -48,16 +48,25 @@ class CallerView:
         self.stops: list[Any] = []
         self.opened = 0
         self.retracted = 0
+        self._handlers = {
+            "BlockStarted": self._started,
+            "BlockDelta": self._delta,
+            "BlockClosed": self._closed,
+            "Retracted": self._taken_back,
+            "Opened": self._opened,
+            "StopKnown": self.stops.append,
+            "TurnFinished": self._finished,
+        }
 
     def take(self, event: Any) -> None:
         """The next event of the stream."""
         if self.finished is not None:
             raise GrammarError(f"{type(event).__name__} after TurnFinished")
-        handler = getattr(self, f"_{type(event).__name__}", None)
+        handler = self._handlers.get(type(event).__name__)
         if handler is not None:
             handler(event)
 
-    def _BlockStarted(self, event: Any) -> None:
+    def _started(self, event: Any) -> None:
         if event.index in self.blocks:
             raise GrammarError(f"block {event.index} starts twice")
         if self._choices == 1 and event.index <= self._last:
@@ -65,10 +74,10 @@ class CallerView:
         self._last = event.index
         self.blocks[event.index] = Seen(event.kind, event.id, event.name)
 
-    def _BlockDelta(self, event: Any) -> None:
+    def _delta(self, event: Any) -> None:
         self._open(event).text.setdefault(event.field, []).append(event.text)
 
-    def _BlockClosed(self, event: Any) -> None:
+    def _closed(self, event: Any) -> None:
         self._open(event).closed = True
 
     def _open(self, event: Any) -> Seen:
@@ -80,22 +89,19 @@ class CallerView:
             raise GrammarError(f"{what}, which is {'void' if block.void else 'closed'}")
         return block
 
-    def _Retracted(self, event: Any) -> None:
+    def _taken_back(self, event: Any) -> None:
         block = self.blocks.get(event.index)
         if block is None or block.void:
             raise GrammarError(f"block {event.index} is retracted, but is not there")
         block.void = True
         self.retracted += 1
 
-    def _Opened(self, event: Any) -> None:
+    def _opened(self, event: Any) -> None:
         self.opened += 1
         if self.opened > 1:
             raise GrammarError("a second start of the reply")
 
-    def _StopKnown(self, event: Any) -> None:
-        self.stops.append(event)
-
-    def _TurnFinished(self, event: Any) -> None:
+    def _finished(self, event: Any) -> None:
         self.finished = event
         still = [i for i, block in self.blocks.items() if not (block.closed or block.void)]
         if still:

@@ -8,6 +8,7 @@ the project.
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -186,110 +187,88 @@ def _event(data: Json) -> bytes:
     return f"event: {data['type']}\ndata: {text}\n\n".encode()
 
 
-@functools.lru_cache(maxsize=50_000)
-def _shifted(file: str, number: int, shift: int, raw: bytes) -> bytes:
-    data = json.loads(raw)
-    return _event({**data, "index": data["index"] + shift})
-
-
-def _anthropic_rest(recording: Recording, place: _Place, *, rethinks: bool) -> bytes:
-    reply, frames = recording.reply, recording.reply.frames
-    first = next(f.json["message"] for f in reversed(frames) if f.json["type"] == "message_start")
-    first = {**first, "content": [], "stop_reason": None}
-    out = [_event({"type": "message_start", "message": first})]
-    used = 0
-    if rethinks and reply.parts[0].kind == "thinking" and reply.parts[0].close is not None:
-        out += [_event(f.json) for f in frames[reply.parts[0].begin : reply.parts[0].close + 1]]
-        used = 1
-    at, base = _resume_at(reply.parts, frames, place)
-    part = reply.parts[place.number] if place.number < len(reply.parts) else None
-    if part is not None and part.kind == "text" and 0 < place.offset < len(part.text):
-        rest = _rest_of_piece(part, place.offset)
-        start = {"type": "content_block_start", "index": used}
-        out.append(_event({**start, "content_block": {**part.raw, "text": ""}}))
-        delta = {"type": "text_delta", "text": rest}
-        out.append(_event({"type": "content_block_delta", "index": used, "delta": delta}))
-    out += [_moved(recording, number, used - base) for number in range(at, len(frames))]
-    return b"".join(out)
-
-
-def _moved(recording: Recording, number: int, shift: int) -> bytes:
-    frame = recording.reply.frames[number]
-    if isinstance(frame.json, dict) and "index" in frame.json:
-        return _shifted(recording.name, number, shift, frame.data)
-    return recording.data[frame.begin : frame.end].rstrip() + b"\n\n"
-
-
-def _resume_at(parts: Sequence[Part], frames: list[Frame], place: _Place) -> tuple[int, int]:
-    """The first frame that is played as it is, and the wire index that becomes 0 there."""
-    if place.number < len(parts):
-        part = parts[place.number]
-        if part.kind == "text" and 0 < place.offset < len(part.text):
-            return _piece_at(part, place.offset)[0] + 1, part.wire_index
-        if not place.offset:
-            return part.begin, part.wire_index
-        return _resume_at(parts, frames, _Place(place.number + 1, 0))
-    last = parts[-1]
-    return (last.last if last.close is None else last.close) + 1, 0
-
-
-def _piece_at(part: Part, offset: int) -> tuple[int, int]:
-    """The frame that holds the character at this offset, and the offset within its piece."""
-    for number, text in part.pieces:
-        if offset < len(text):
-            return number, offset
-        offset -= len(text)
-    raise AssertionError("the offset is beyond the part")
-
-
-def _rest_of_piece(part: Part, offset: int) -> str:
-    number, within = _piece_at(part, offset)
-    return "".join(text for at, text in part.pieces if at == number)[within:]
-
-
-def _chat_rest(recording: Recording, place: _Place, *, rethinks: bool) -> bytes:
-    reply, frames = recording.reply, recording.reply.frames
-    head = {k: v for k, v in frames[0].json.items() if k not in ("choices", "usage", "x_groq")}
-    role = {"role": "assistant", "content": ""}
-    out = [_chunk({**head, "choices": [{"index": 0, "delta": role, "finish_reason": None}]})]
-    begin = reply.parts[0]
-    if rethinks and begin.kind == "thinking":
-        out += [_raw(recording, n) for n in range(begin.begin, begin.last + 1)]
-    part = reply.parts[place.number]
-    at = place
-    if place.offset >= len(part.text):
-        at = _Place(place.number + 1, 0)
-    if at.offset or (at.number < len(reply.parts) and reply.parts[at.number].kind == "text"):
-        part = reply.parts[at.number]
-        number, _ = _piece_at(part, at.offset)
-        out.append(_chunk(_sliced(frames[number].json, _rest_of_piece(part, at.offset))))
-        return b"".join([*out, *(_raw(recording, n) for n in range(number + 1, len(frames)))])
-    if at.number < len(reply.parts):
-        first = reply.parts[at.number].begin
-        out.append(_chunk(_sliced(frames[first].json, "")))
-        first += 1
-    else:
-        first = part.last + 1
-        if reply.stop_frame == part.last:
-            out.append(_chunk(_sliced(frames[part.last].json, "")))
-    return b"".join([*out, *(_raw(recording, n) for n in range(first, len(frames)))])
-
-
 def _chunk(data: Json) -> bytes:
     return f"data: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
 
 
-def _raw(recording: Recording, number: int) -> bytes:
-    frame = recording.reply.frames[number]
-    return recording.data[frame.begin : frame.end].rstrip() + b"\n\n"
+@functools.lru_cache(maxsize=1000)
+def _tail(recording: Recording, shift: int) -> tuple[bytes, list[int]]:
+    """All frames with their block indexes moved, and where each begins in that."""
+    pieces = []
+    for frame in recording.reply.frames:
+        if shift and isinstance(frame.json, dict) and "index" in frame.json:
+            pieces.append(_event({**frame.json, "index": frame.json["index"] + shift}))
+        else:
+            pieces.append(recording.data[frame.begin : frame.end].rstrip() + b"\n\n")
+    return b"".join(pieces), list(itertools.accumulate(map(len, pieces), initial=0))
 
 
-def _sliced(data: Json, text: str) -> Json:
-    """The chunk with this text instead of its own, and without reasoning."""
+def _from(recording: Recording, number: int, shift: int = 0) -> bytes:
+    data, begins = _tail(recording, shift)
+    return data[begins[number] :]
+
+
+def _anthropic_rest(recording: Recording, place: _Place, *, rethinks: bool) -> bytes:
+    parts, frames = recording.reply.parts, recording.reply.frames
+    out, used = [_event(_fresh_start(frames))], 0
+    if rethinks and parts[0].kind == "thinking" and parts[0].close is not None:
+        out += [_event(f.json) for f in frames[parts[0].begin : parts[0].close + 1]]
+        used = 1
+    number, offset = place.number, place.offset
+    if offset and offset >= len(parts[number].text):
+        number, offset = number + 1, 0
+    if number >= len(parts):
+        last = parts[-1]
+        return b"".join([*out, _from(recording, (last.close or last.last) + 1)])
+    part, shift = parts[number], used - parts[number].wire_index
+    if not offset:
+        return b"".join([*out, _from(recording, part.begin, shift)])
+    frame, end = part.piece_at(offset)
+    start = {"type": "content_block_start", "index": used}
+    delta = {"type": "text_delta", "text": part.text[offset:end]}
+    out.append(_event({**start, "content_block": {**part.raw, "text": ""}}))
+    out.append(_event({"type": "content_block_delta", "index": used, "delta": delta}))
+    return b"".join([*out, _from(recording, frame + 1, shift)])
+
+
+def _fresh_start(frames: Sequence[Frame]) -> Json:
+    first = next(f.json["message"] for f in reversed(frames) if f.json["type"] == "message_start")
+    return {"type": "message_start", "message": {**first, "content": [], "stop_reason": None}}
+
+
+def _chat_rest(recording: Recording, place: _Place, *, rethinks: bool) -> bytes:
+    parts, frames = recording.reply.parts, recording.reply.frames
+    head = {k: v for k, v in frames[0].json.items() if k not in ("choices", "usage", "x_groq")}
+    role = {"role": "assistant", "content": ""}
+    out = [_chunk({**head, "choices": [{"index": 0, "delta": role, "finish_reason": None}]})]
+    if rethinks and parts[0].kind == "thinking":
+        out.append(_from(recording, parts[0].begin)[: _length(recording, parts[0])])
+    number, offset = place.number, place.offset
+    if offset >= len(parts[number].text):
+        number, offset = number + 1, 0
+    if number >= len(parts):
+        # Its last frame may hold more than the text: the stop fact, say.
+        frame, text = parts[-1].last, ""
+    elif parts[number].kind == "text":
+        frame, end = parts[number].piece_at(offset)
+        text = parts[number].text[offset:end]
+    else:
+        frame, text = parts[number].begin, ""
+    out.append(_chunk(_sliced(frames[frame].json, text, reasons=number < len(parts) and not text)))
+    return b"".join([*out, _from(recording, frame + 1)])
+
+
+def _length(recording: Recording, part: Part) -> int:
+    _, begins = _tail(recording, 0)
+    return begins[part.last + 1] - begins[part.begin]
+
+
+def _sliced(data: Json, text: str, *, reasons: bool) -> Json:
+    """The chunk with this text instead of its own, and without reasoning that came before it."""
     copy: Json = json.loads(json.dumps(data))
     for choice in copy["choices"]:
         if not choice.get("index"):
             delta = choice.get("delta") or {}
-            kept = {key: value for key, value in delta.items() if "reasoning" not in key}
+            kept = {k: v for k, v in delta.items() if reasons or "reasoning" not in k}
             choice["delta"] = {**kept, "content": text}
     return copy

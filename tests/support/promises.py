@@ -197,8 +197,7 @@ def _worth_keeping(run: Run, arrived: Arrived) -> bool:
     instructs = run.request.get("thinking") or run.request.get("tools")
     if text.strip() and len(text) >= (12 if instructs else run.lane.hold_first):
         return True
-    results = [s.part.id for s in arrived.least if s.part.kind == "server_tool" and s.closed]
-    return any(results.count(one) > 1 for one in results)
+    return bool(_paired([s for s in arrived.least if s.part.kind == "server_tool"]))
 
 
 def _goes_on(run: Run, before: Sent, sent: Sent, played: Played) -> None:
@@ -375,8 +374,14 @@ def _upto_calls(arrived: Arrived) -> list[Flat]:
 
 
 def _paired(states: list[State]) -> list[State]:
-    ids = [s.part.id for s in states if s.part.kind == "server_tool" and s.closed]
-    return [s for s in states if s.part.kind != "server_tool" or ids.count(s.part.id) > 1]
+    """Without server tools that have no result, and those that were called by one of these."""
+    tools = [s.part for s in states if s.part.kind == "server_tool" and s.closed]
+    ids = [part.id for part in tools]
+    callers = {p.id: p.raw.get("caller", {}).get("tool_id") for p in tools if "caller" in p.raw}
+    paired = {one for one in ids if ids.count(one) > 1}
+    while gone := {one for one in paired if callers.get(one) and callers[one] not in paired}:
+        paired -= gone
+    return [s for s in states if s.part.kind != "server_tool" or s.part.id in paired]
 
 
 def _words(flat: Flat) -> list[Any]:

@@ -6,6 +6,8 @@ is not in them. Imports nothing of the project.
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,15 +45,32 @@ class Part:
     last: int = 0
     """The last frame that has to do with it."""
 
+    _whole: str | None = None
+    _frames: list[int] = field(default_factory=list)
+    _ends: list[int] = field(default_factory=list)
+
     @property
     def text(self) -> str:
         """All of its text (or tool input)."""
-        return "".join(text for _, text in self.pieces)
+        if self._whole is None:
+            self._whole = "".join(text for _, text in self.pieces)
+            self._frames = [at for at, _ in self.pieces]
+            self._ends = list(itertools.accumulate((len(t) for _, t in self.pieces), initial=0))
+        return self._whole
 
     def before(self, frame: int) -> State:
         """What of it had arrived before this frame."""
-        text = "".join(text for at, text in self.pieces if at < frame)
+        whole = self.text
+        text = whole[: self._ends[bisect.bisect_left(self._frames, frame)]]
         return State(self, text, self.close is not None and self.close < frame)
+
+    def piece_at(self, offset: int) -> tuple[int, int]:
+        """The frame that holds the character at this offset, and the end of what it says."""
+        if offset >= len(self.text):
+            raise IndexError(f"offset {offset} is beyond the part")
+        number = bisect.bisect_right(self._ends, offset) - 1
+        frame = self._frames[number]
+        return frame, self._ends[bisect.bisect_right(self._frames, frame)]
 
 
 @dataclass(slots=True)
@@ -77,7 +96,7 @@ class Reply:
 
     def arrived(self, at: int) -> tuple[int, int]:
         """How many frames a cut at this byte leaves: surely, and with a tail that is whole."""
-        sure = sum(frame.end <= at for frame in self.frames)
+        sure = bisect.bisect_right(self.frames, at, key=lambda frame: frame.end)
         most = sure < len(self.frames) and tail_is_whole(self.frames[sure], at)
         return sure, sure + most
 
@@ -261,7 +280,8 @@ class _Chat:
 
     def _close_calls(self, number: int, *, whole: bool) -> None:
         for _, part in self._calls:
-            if part.close is None and not (whole and not isinstance(decoded(part.text), dict)):
+            text = "".join(text for _, text in part.pieces)
+            if part.close is None and not (whole and not isinstance(decoded(text), dict)):
                 part.close = number
 
     def _finish(self, number: int, reason: str) -> None:

