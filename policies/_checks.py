@@ -17,9 +17,11 @@ from ._provider_checks import check_classify, check_provider
 from ._schema import Policy, Rule
 from ._vocabulary import (
     ACTIONS,
+    DIALECT_STRATEGIES,
     FEATURES,
     MENDS,
     SIGNING_DIALECTS,
+    STRATEGIES,
     Action,
     FailureKind,
     Stop,
@@ -158,6 +160,12 @@ def _strategies(policy: Policy) -> Iterator[Problem]:
         found = "a strategy twice" if repeated else "no strategy"
         hint = 'name each once, as strategies = ["prefill", "instruct"]'
         yield Problem(("continuation", "strategies"), found, "one or more strategies", hint)
+    can = DIALECT_STRATEGIES.get(policy.dialect, STRATEGIES)
+    for place, strategy in enumerate(policy.continuation.strategies):
+        if strategy not in can:
+            path: Path = ("continuation", "strategies", place)
+            found = f'"{strategy}", which dialect {policy.dialect} has not'
+            yield Problem(path, found, listed(can), "leave it out")
 
 
 def _blocks(policy: Policy) -> Iterator[Problem]:
@@ -192,7 +200,7 @@ _CHECKS = (
     _Check(_rules),
     _Check(_coverage, frozenset({"rules", "exhaust"})),
     _Check(_bounds),
-    _Check(_strategies, frozenset({"continuation"})),
+    _Check(_strategies, frozenset({"continuation", "dialect"})),
     _Check(_blocks),
     _Check(check_classify, frozenset({"classify"})),
     _Check(check_provider),

@@ -13,6 +13,7 @@ __all__ = [
     "ACTIONS",
     "BLOCK_KINDS",
     "DIALECTS",
+    "DIALECT_STRATEGIES",
     "EDITS",
     "FEATURES",
     "GUARDS",
@@ -122,11 +123,20 @@ EDITS: tuple[str, ...] = (
 )
 STRATEGIES: tuple[str, ...] = ("resume", "prefill", "instruct")
 
-#: Wire dialects that ``providers/`` can speak; hosts add theirs by name.
-DIALECTS: tuple[str, ...] = ("anthropic_messages", "openai_chat")
+#: Wire dialects that ``providers/`` can speak (hosts add theirs by name), and by which strategies
+#: a reply can go on in each: a policy that asks for another one is refused.
+DIALECT_STRATEGIES: dict[str, tuple[str, ...]] = {
+    "anthropic_messages": ("prefill", "instruct"),
+    "bedrock_converse": ("prefill", "instruct"),
+    "bedrock_invoke": ("prefill", "instruct"),
+    "cohere_v2": ("instruct",),  # a trailing assistant message is taken and not continued
+    "ollama": ("prefill", "instruct"),
+    "openai_chat": ("prefill", "instruct"),
+}
+DIALECTS: tuple[str, ...] = tuple(DIALECT_STRATEGIES)
 
 #: Dialects in which reasoning is signed: unsigned reasoning in a history is refused there.
-SIGNING_DIALECTS: tuple[str, ...] = ("anthropic_messages",)
+SIGNING_DIALECTS: tuple[str, ...] = ("anthropic_messages", "bedrock_invoke")
 
 #: What ``[wire] mend`` may name: the ways an illegal frame is made legal.
 MENDS: tuple[str, ...] = (

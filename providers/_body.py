@@ -12,16 +12,12 @@ import msgspec
 
 from ._dialect import Dialect, ErrorFacts
 from ._json import decode_json
-from ._sse import BOM, Frame, FramingError, SSEFramer
+from ._sse import BOM, Frame, FramingError, SSEFramer, looks_like_sse
 
-__all__ = ["ERROR_BODY_BYTES", "BodyFacts", "error_beside", "looks_like_sse", "read_body"]
+__all__ = ["ERROR_BODY_BYTES", "BodyFacts", "error_beside", "read_body"]
 
 ERROR_BODY_BYTES: Final = 256 * 1024
 """So much of an error answer is read; what is longer is no error text."""
-
-_SSE_STARTS: Final = (b"data:", b"event:", b"id:", b"retry:", b":")
-#: Enough bytes to tell: the longest of these, and a byte order mark before it.
-SNIFF_BYTES: Final = 16
 
 Kind = Literal["empty", "json", "html", "other"]
 
@@ -34,16 +30,6 @@ class BodyFacts(msgspec.Struct, frozen=True):
     what: str
     text: str
     """The words of a short plain body, else empty."""
-
-
-def looks_like_sse(body: bytes) -> bool | None:
-    """Whether a body begins like a server-sent event; ``None`` if it is too short to tell."""
-    start = body.removeprefix(BOM).lstrip()
-    if start.startswith(_SSE_STARTS):
-        return True
-    if len(body) < SNIFF_BYTES and any(known.startswith(start) for known in _SSE_STARTS):
-        return None
-    return False
 
 
 def read_body(body: bytes, content_type: str) -> BodyFacts:

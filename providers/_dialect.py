@@ -15,7 +15,7 @@ import msgspec
 from midthought.policies import Policy
 from midthought.statemachine import Builder, Event
 
-from ._sse import Frame
+from ._sse import Frame, Framer, SSEFramer
 
 __all__ = ["Decoder", "Dialect", "ErrorFacts", "ErrorSeen", "Malformed", "Signal", "Terminal"]
 
@@ -67,6 +67,13 @@ class Dialect(Builder, Protocol):
     name: str
     content_types: tuple[str, ...]
     """Content types of a stream in this dialect."""
+
+    def framer(self, content_type: str, policy: Policy) -> Framer:
+        """What cuts a stream of this content type into frames; server-sent events by default.
+
+        ``content_type`` in lower case and without parameters; empty where the response has none.
+        """
+        return SSEFramer(policy.limits.event_bytes)
 
     def decoder(self, policy: Policy, attempt: int, choices: int = 1) -> Decoder:
         """A new decoder for one attempt; ``choices``: how many replies the request asked for."""

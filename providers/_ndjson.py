@@ -20,6 +20,10 @@ class NDJSONFramer(Framer):
 
     __slots__ = ()
 
+    def may_begin(self, head: bytes) -> bool:
+        """Whether a body of this form may begin so; what is too short to tell may."""
+        return head.removeprefix(BOM).lstrip()[:1] in (b"", b"{")
+
     def finish(self) -> Frame | None:
         """Return the last line if no line end follows it, marked `unterminated`, or None."""
         raw = bytes(self._pending)

@@ -14,7 +14,7 @@ An attempt ends, whichever comes first:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from midthought.policies import FailureKind, Policy, Stop
@@ -28,17 +28,16 @@ from midthought.statemachine import (
     Unknown,
 )
 
-from ._body import ERROR_BODY_BYTES, error_beside, looks_like_sse, read_body
+from ._body import ERROR_BODY_BYTES, error_beside, read_body
 from ._classify import Connection, Phase
 from ._dialect import Dialect, ErrorFacts, ErrorSeen, Malformed, Signal, Terminal
 from ._json import documents
-from ._ndjson import NDJSONFramer
 from ._response import Response
-from ._sse import EventTooLarge, Frame, Framer, FramingError, SSEFramer
+from ._sse import EventTooLarge, Frame, Framer, FramingError, looks_like_sse
 
 __all__ = ["AttemptReader"]
 
-_NDJSON: Final = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl"})
+_SSE: Final = "text/event-stream"
 #: Until something of the dialect is recognised, so much of a stream is kept: it may be no stream.
 _HEAD_BYTES: Final = 64 * 1024
 
@@ -52,8 +51,8 @@ class AttemptReader:
     """
 
     __slots__ = (
-        "_attempt", "_body", "_decode", "_decoder", "_dialect", "_framer", "_head", "_policy",
-        "_response", "_stop", "finished", "tail",
+        "_attempt", "_body", "_decode", "_decoder", "_dialect", "_framer", "_head", "_may_begin",
+        "_policy", "_response", "_stop", "finished", "tail",
     )  # fmt: skip
 
     def __init__(
@@ -72,6 +71,7 @@ class AttemptReader:
         self._decoder = dialect.decoder(policy, attempt, choices)
         self._decode = self._decoder.decode
         self._framer: Framer | None = None
+        self._may_begin: Callable[[bytes], bool] = _may_be_sse
         self._head: bytearray | None = bytearray()  # None: something was recognised
         self._body: bytearray | None = None
         self._stop: StopKnown | None = None
@@ -100,7 +100,7 @@ class AttemptReader:
         response.elapsed_s = elapsed_s
         response.wall_now = wall_now
         if response.ok and response.content_type in ("", *self._dialect.content_types):
-            return [self._open_stream()]
+            return [self._open_stream(response.content_type)]
         self._body = bytearray()
         return []
 
@@ -265,9 +265,9 @@ class AttemptReader:
 
     # --- what is no stream -----------------------------------------------------------------------
 
-    def _open_stream(self) -> Responded:
-        framer = NDJSONFramer if self._response.content_type in _NDJSON else SSEFramer
-        self._framer = framer(self._policy.limits.event_bytes)
+    def _open_stream(self, content_type: str) -> Responded:
+        self._framer = self._dialect.framer(content_type, self._policy)
+        self._may_begin = self._framer.may_begin
         self._body = None
         self._response.phase = "stream"
         return Responded(self._attempt, self._response.request_id)
@@ -281,19 +281,24 @@ class AttemptReader:
             )
         self._body += data
         limit = self._policy.limits.event_bytes if self._response.ok else ERROR_BODY_BYTES
-        if self._response.ok and looks_like_sse(bytes(self._body[:64])):
+        if self._sniffed():
             body = bytes(self._body)
-            out.append(self._open_stream())
+            out.append(self._open_stream(_SSE))
             out.extend(self.feed(body))
         elif len(self._body) > limit:
             self._conclude(bytes(self._body), out)
+
+    def _sniffed(self) -> bool:
+        """The body is a stream whose content type is wrong."""
+        ours = self._response.ok and _SSE in self._dialect.content_types
+        return ours and looks_like_sse(bytes((self._body or b"")[:64])) is True
 
     def _conclude(self, body: bytes, out: list[Event]) -> None:
         """Finish an attempt whose answer is this body and no stream of the dialect."""
         response, found = self._response, read_body(body, self._response.content_type)
         what = f"HTTP {response.status}, {found.what}"
-        like_sse = looks_like_sse(body) is not False
-        if response.ok and (found.kind == "empty" or (found.kind == "other" and like_sse)):
+        begun = found.kind == "other" and self._may_begin(body)
+        if response.ok and (found.kind == "empty" or begun):
             self._fail(FailureKind.premature_end, f"{what}: no event of a reply", out)
             return
         response.phase = "response"
@@ -351,3 +356,7 @@ class AttemptReader:
         self.finished = True
         self._framer = self._body = self._head = None
         out.append(event)
+
+
+def _may_be_sse(head: bytes) -> bool:
+    return looks_like_sse(head) is not False

@@ -26,6 +26,7 @@ __all__ = [
     "FramingError",
     "InvalidFrame",
     "SSEFramer",
+    "looks_like_sse",
 ]
 
 MAX_EVENT_BYTES: Final = 32 * 1024 * 1024
@@ -104,6 +105,10 @@ class Framer:
         self._opening = True  # no frame yet: a byte order mark may still come
         self._pending = bytearray()
 
+    def may_begin(self, head: bytes) -> bool:
+        """Whether a body of this form may begin so; what is too short to tell may."""
+        return True
+
     @property
     def tail(self) -> bytes:
         """The bytes of the frame that is not finished yet."""
@@ -178,6 +183,21 @@ _CRLF_FRAMES: Final = re.compile(
 _MIXED_FRAMES: Final = re.compile(_ONE_FRAME)
 
 
+_STARTS: Final = (b"data:", b"event:", b"id:", b"retry:", b":")
+#: Enough bytes to tell: the longest of these, and a byte order mark before it.
+_SNIFF_BYTES: Final = 16
+
+
+def looks_like_sse(body: bytes) -> bool | None:
+    """Whether a body begins like a server-sent event; ``None`` if it is too short to tell."""
+    start = body.removeprefix(BOM).lstrip()
+    if start.startswith(_STARTS):
+        return True
+    if len(body) < _SNIFF_BYTES and any(known.startswith(start) for known in _STARTS):
+        return None
+    return False
+
+
 class _EventNames(dict[bytes, str]):
     """Names already decoded.  Bounded: a hostile server cannot make it grow."""
 
@@ -206,6 +226,10 @@ class SSEFramer(Framer):
         # repeats it, and a chunk that begins with it needs no search.
         self._head = b"data: "
         self._event: str | None = None
+
+    def may_begin(self, head: bytes) -> bool:
+        """Whether a body of this form may begin so; what is too short to tell may."""
+        return looks_like_sse(head) is not False
 
     def feed(self, data: bytes) -> list[Frame]:
         """Take one chunk and return the frames that it finishes.

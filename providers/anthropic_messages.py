@@ -51,7 +51,7 @@ from ._anthropic_blocks import (
     token_usage,
 )
 from ._anthropic_request import AnthropicRequests
-from ._dialect import ErrorFacts, ErrorSeen, Malformed, Signal, Terminal
+from ._dialect import Dialect, ErrorFacts, ErrorSeen, Malformed, Signal, Terminal
 from ._http_errors import error_facts
 from ._json import REFUSED, decode_json, join_surrogates
 from ._sse import Frame
@@ -282,7 +282,7 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-class AnthropicMessages(AnthropicRequests):
+class AnthropicMessages(AnthropicRequests, Dialect):
     """Both sides of the dialect."""
 
     name = "anthropic_messages"

@@ -47,7 +47,7 @@ from midthought.statemachine import (
     UsageReported,
 )
 
-from ._dialect import ErrorFacts, ErrorSeen, Malformed, Signal, Terminal
+from ._dialect import Dialect, ErrorFacts, ErrorSeen, Malformed, Signal, Terminal
 from ._http_errors import error_facts
 from ._openai_chat_blocks import CHOICE_STRIDE, ChoiceBlocks
 from ._openai_chat_facts import (
@@ -266,7 +266,7 @@ class ChatDecoder:
         out.append(Heartbeat(self._attempt))
 
 
-class OpenAIChat(ChatRequests):
+class OpenAIChat(ChatRequests, Dialect):
     """The dialect object: a decoder per attempt, and the request side."""
 
     name = "openai_chat"

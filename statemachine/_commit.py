@@ -100,7 +100,8 @@ def _reason(block: Block, rules: Blocks, paired: frozenset[str], *, finished: bo
         return "rule" if block.closed else "open"
     if kind in ("text", "refusal"):
         # A blank block that was shown stays: taking it back would lose its characters.
-        return None if block.shown or block.text.strip() or block.citations else "blank"
+        said = block.text.strip() or block.pending.strip() or block.citations
+        return None if block.shown or said else "blank"
     if not block.closed:
         return "open"
     if kind == "server_tool" and not finished and block.id not in paired:

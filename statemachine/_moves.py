@@ -217,6 +217,9 @@ class Moves:
         if "next_strategy" in edits and ctx.order is not None:
             ctx.refused.add(ctx.order.strategy)
         if plan.how in ("continue", "resume"):
+            if not ctx.turn.failed:  # after a failure this was done at the cut
+                ctx.timeline.cut(keep_short=True)
+                ctx.turn.decided = ctx.timeline.commit(finished=True)
             order = self._order(plan)
             plan.strategy, ctx.next_order = order.strategy, order
             plan.request = self.request_for(order)

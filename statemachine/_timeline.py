@@ -25,6 +25,7 @@ def _bytes(text: str) -> int:
 
 
 _NO_INDEX = -1
+_SETTLED = -2
 _NO_BLOCK = Block(index=-1, kind="text", attempt=-1)
 
 
@@ -46,6 +47,7 @@ class Timeline:
         self._seam_block: Block | None = None
         self._join: Block | None = None
         self._joined: Block | None = None
+        self._lost_before = 0
         self._stopped = False
         self._last_shown = -1
         self.attempt = 0
@@ -77,6 +79,7 @@ class Timeline:
         self._join = self._joined = last if opened else None
         self.first_of_attempt = len(self.blocks)
         self.joined_at = len(self._join.text) if self._join is not None else 0
+        self._lost_before = len(self._join.lost) if self._join is not None else 0
         self._cool()
 
     def restart(self) -> bool:
@@ -110,7 +113,8 @@ class Timeline:
             block, self._join = self._join, None
             self._by_index[event.index] = self._seam_block = block
             return
-        if self._join is not None and kind not in ("thinking", "redacted_thinking"):
+        if kind not in ("text", "thinking", "redacted_thinking"):
+            self.settle_seam()
             self._close_join()
         block = Block(
             index=max([self._last_shown, *(b.index for b in self.blocks)]) + 1,
@@ -202,7 +206,7 @@ class Timeline:
             text = block.pending + text
             block.pending, event = "", None
         if not block.solid:
-            if text.isspace() or len(text) < self._first_chars(block):
+            if not text.strip() or len(text) < self._first_chars(block):
                 block.pending = text
                 return
             block.solid = True
@@ -229,7 +233,19 @@ class Timeline:
             return
         if event.data is not None:
             block.data = event.data
-        self._close(block)
+        if block is self._seam_block and self._seam is not None and self.joint is None:
+            self._carry_on(block, event.index)
+        else:
+            self._close(block)
+
+    def _carry_on(self, block: Block, index: int) -> None:
+        """A text closed while the seam still holds it: an attempt's texts are one text for it."""
+        del self._by_index[index]
+        self._seam_block = None
+        if block is self._joined:
+            self._join = block
+        else:
+            self._remove([block])  # the seam holds all there is of it
 
     def _close(self, block: Block) -> None:
         if block is self._seam_block and self._seam is not None:
@@ -331,7 +347,13 @@ class Timeline:
             self._out.append(
                 Emit(
                     BlockStarted(
-                        block.attempt, block.index, block.kind, block.id, block.name, block.data
+                        block.attempt,
+                        block.index,
+                        block.kind,
+                        block.id,
+                        block.name,
+                        block.data,
+                        block.parent,
                     )
                 )
             )
@@ -406,11 +428,16 @@ class Timeline:
         return block
 
     def settle_seam(self) -> None:
-        """The attempt ended well: what the seam still holds is shown, or known to be a repeat."""
-        if self._seam is not None and self.joint is None:
-            rest = self._seam.end()
-            if rest and self._seam_block is not None:
-                self._show(self._seam_block, rest)
+        """No more text of it comes: what the seam still holds is shown, or known to be a repeat."""
+        if self._seam is None or self.joint is not None:
+            return
+        rest = self._seam.end()
+        if not rest:
+            return
+        if self._seam_block is None:
+            self.started(BlockStarted(self.attempt, _SETTLED, "text"))
+        if self._seam_block is not None:
+            self._show(self._seam_block, rest)
 
     def received_chars(self) -> int:
         """Characters that this attempt brought."""
@@ -421,15 +448,15 @@ class Timeline:
     def kept_chars(self, decided: Commit) -> int:
         """Characters of this attempt that are kept; at least one per kept block of it."""
         mine = set(map(id, self.blocks[self.first_of_attempt :]))
-        total = sum(max(1, len(b.text)) for b in decided.kept if id(b) in mine)
+        total = sum(max(1, len(b.text) + len(b.pending)) for b in decided.kept if id(b) in mine)
         return total + self._joined_chars(with_lost=False)
 
     def _joined_chars(self, *, with_lost: bool) -> int:
         block = self._joined
         if block is None or not any(b is block for b in self.blocks):
             return 0
-        extra = len(block.pending) + len(block.lost) if with_lost else 0
-        return len(block.text) - self.joined_at + extra
+        extra = len(block.lost) - self._lost_before if with_lost else 0
+        return len(block.text) - self.joined_at + len(block.pending) + extra
 
     def accept(self) -> None:
         """The model is done: close what is open and release everything."""
@@ -440,31 +467,35 @@ class Timeline:
                 self._close(block)
         self._pump()
 
-    def cut(self) -> None:
-        """The attempt broke: settle what is held at the seam and the word being written."""
+    def cut(self, *, keep_short: bool = False) -> None:
+        """The attempt broke: settle what is held at the seam and the word being written.
+
+        ``keep_short``: a text that has nothing but that word is kept, however short it is.
+        """
         self._cool()
         if self._seam is not None:
             self._seam.cut()
-        if self._joined is not None and len(self._joined.text) > self.joined_at:
-            self._joined.lost = ""  # the text that is there now stands after it
+        joined = self._joined
+        if joined is not None and (joined.pending or len(joined.text) > self.joined_at):
+            joined.lost, self._lost_before = "", 0  # the text that is there now stands after it
         for block in self.blocks:
             if block.closed or block.kind not in _TEXT or not block.pending:
                 continue
-            if self._keeps_fragment(block):
+            if self._keeps_fragment(block, keep_short=keep_short):
                 block.solid = True
                 block.ready = block.mode in ("live", "word")
                 self._flush_pending(block)
             else:
                 block.lost, block.pending = block.pending, ""
 
-    def _keeps_fragment(self, block: Block) -> bool:
+    def _keeps_fragment(self, block: Block, *, keep_short: bool) -> bool:
         rule = getattr(self._rules, block.kind)
         if rule.open == "discard" or block.pending.isspace():
             return False
         head = block.text
         if head and split_word(head, self._word_max)[1] == "":
             return False  # the text before it ends at a word border
-        return len(head) + len(block.pending) >= self._first_chars(block)
+        return keep_short or len(head) + len(block.pending) >= self._first_chars(block)
 
     def commit(self, *, finished: bool = False) -> Commit:
         """What the block rules keep as things stand."""

@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +36,8 @@ class Command:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._started: list[subprocess.Popen[bytes]] = []
+        self._watches: list[threading.Timer] = []
         home = folder / "home"
         home.mkdir()
         kept = {k: v for k, v in os.environ.items() if k in ("PATH", "SYSTEMROOT", "TMPDIR")}
@@ -53,12 +56,30 @@ class Command:
         """The running process; stdout and stderr are pipes unless ``settings`` say otherwise."""
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         merged = {**self.environment, **(env or {})}
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "midthought.cli", *arguments],
             cwd=self.folder,
             env={name: value for name, value in merged.items() if value is not None},
             **{**pipes, **settings},
         )
+        self._started.append(process)
+        # A command that never ends is a failed test, not a test run that never ends.
+        watch = threading.Timer(300, process.kill)
+        watch.daemon = True
+        watch.start()
+        self._watches.append(watch)
+        return process
+
+    def close(self) -> None:
+        """End what is still running."""
+        for watch in self._watches:
+            watch.cancel()
+        for process in self._started:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                if pipe is not None:
+                    pipe.close()
 
     def __call__(
         self,
@@ -66,8 +87,8 @@ class Command:
         stdin: bytes = b"",
         env: Mapping[str, str | None] | None = None,
     ) -> Done:
-        with self.start(*arguments, env=env) as process:
-            out, err = process.communicate(stdin, timeout=300)
+        process = self.start(*arguments, env=env)
+        out, err = process.communicate(stdin)
         return Done(process.returncode, _text(out), _text(err))
 
 
@@ -76,9 +97,11 @@ def _text(data: bytes) -> str:
 
 
 @pytest.fixture
-def command(tmp_path: Path) -> Command:
+def command(tmp_path: Path) -> Iterator[Command]:
     """The command, in an empty folder."""
-    return Command(tmp_path)
+    found = Command(tmp_path)
+    yield found
+    found.close()
 
 
 @pytest.fixture

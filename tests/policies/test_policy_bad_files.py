@@ -44,6 +44,7 @@ def test_unknown_name() -> None:
     assert "anthropic, base, llamacpp" in fault.expected
     assert "'anthropic'?" in fault.hint
     assert "path of a file" in only("zzzzzz").hint
+    assert "no policy" in only("z" * 300).found  # longer than a file's name may be
 
 
 @pytest.mark.parametrize("names", ["anthropic+stric", "+strict", "anthropic+"])

@@ -63,6 +63,17 @@ def test_local_server_needs_no_key() -> None:
     assert "" == load_policy("openai-compatible").base_url
 
 
+def test_llamacpp_proves_its_joins() -> None:
+    """Greedy requests roll the last word back, and both flags that a continuation needs are set."""
+    policy = load_policy("llamacpp")
+
+    assert "last_word" == policy.seam.prefill.deterministic_trim
+    assert {"continue_final_message": True, "add_generation_prompt": False} == (
+        policy.continuation.prefill.request
+    )
+    assert ("prefill", "instruct") == policy.continuation.strategies
+
+
 @pytest.mark.parametrize("provider", ["anthropic", "openai-chat", "llamacpp", "base"])
 def test_strict_never_continues(provider: str) -> None:
     """The overlay keeps no half text, takes shown text back, and asks for the whole reply again."""

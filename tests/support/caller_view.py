@@ -82,11 +82,9 @@ class CallerView:
 
     def _open(self, event: Any) -> Seen:
         block = self.blocks.get(event.index)
-        what = f"{type(event).__name__} of block {event.index}"
-        if block is None:
-            raise GrammarError(f"{what}, which never started")
-        if block.void or block.closed:
-            raise GrammarError(f"{what}, which is {'void' if block.void else 'closed'}")
+        if block is None or block.void or block.closed:
+            is_ = "never started" if block is None else "is void" if block.void else "is closed"
+            raise GrammarError(f"{type(event).__name__} of block {event.index}, which {is_}")
         return block
 
     def _taken_back(self, event: Any) -> None:

@@ -51,13 +51,16 @@ class Lane:
     """Shown text may be taken back (the strict overlay)."""
     hold_first: int = 12
     """So many first characters are worth nothing yet; for lanes that prefill, one is enough."""
-    releases: str = ""
-    """Where the text is not released at once: ``closed``, ``turn``."""
 
     @property
     def policy(self) -> Policy:
         """The policy, resolved once."""
         return overlay(self.policy_name, self.laid_over)
+
+    @property
+    def greedy(self) -> bool:
+        """The request asks for greedy decoding."""
+        return dict(self.extra).get("temperature") == 0
 
     def __str__(self) -> str:
         return self.name

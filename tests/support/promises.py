@@ -1,25 +1,29 @@
 """The independent checker: do the promises of recovery hold for this run?
 
 It expects nothing that the project computed: what was said, what had arrived and what must follow
-is read from the recording by the tests' own accumulator, and the requests and events are held
-against that. Numbers of the policies (waits, limits) stand here once more, by hand.
+is read from the recording by the tests' own accumulator, and requests and events are held against
+that. Numbers of the policies (waits, limits) stand here once more, by hand. What was shown and kept
+is checked in ``promised_content``.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol
 
+from arrived import Arrived, is_whole
+from caller_view import CallerView
 from continuing import Continuing, Played
 from lanes import Lane
+from promised_content import BrokenPromise, hold, no_half_call, same_text, valid_history
 from recordings import Recording
-from reply_parts import HIDDEN, Flat, State, decoded, flat_of
+from reply_parts import Reply, State, decoded, read_reply
 from strict_provider import StrictProvider
-from twin import End, Sent, Twin
+from twin import Sent, Waited
 
-__all__ = ["BrokenPromise", "Run", "check"]
+__all__ = ["BrokenPromise", "Ran", "Run", "check"]
 
 #: Stop reasons of the recordings, in the common words.
 STOPS = {
@@ -35,19 +39,36 @@ STOPS = {
     "content_filter": "safety",
 }
 #: What each way to break off is called in records.
-KINDS: dict[End, str] = {
+KINDS = {
     "eof": "premature_end",
     "fin": "sse_transport",
     "rst": "sse_transport",
     "stall": "stalled",
+    "overloaded": "overloaded",
 }
 CONTINUATION_S = (1.0, 2.0, 4.0, 8.0, 16.0)
 #: min(0.5 · 2^(n-1), 32), and up to a quarter more.
 TRANSIENT_S = tuple(min(0.5 * 2**n, 32.0) for n in range(10))
 
 
-class BrokenPromise(AssertionError):
-    """A promise did not hold; the message begins with its number."""
+class Ran(Protocol):
+    """What the checker must know of a run, whoever ran it."""
+
+    @property
+    def view(self) -> CallerView: ...
+    @property
+    def sent(self) -> Sequence[Sent]: ...
+    @property
+    def waited(self) -> Sequence[Waited]: ...
+    @property
+    def attempts(self) -> Sequence[Any]: ...
+    @property
+    def messages(self) -> list[dict[str, Any]]: ...
+    @property
+    def message(self) -> dict[str, Any] | None: ...
+    @property
+    def took_s(self) -> float | None: ...
+    def records_of(self, name: str) -> list[Mapping[str, Any]]: ...
 
 
 @dataclass(frozen=True)
@@ -56,13 +77,13 @@ class Run:
 
     recording: Recording
     lane: Lane
-    twin: Twin
+    ran: Ran
     upstream: Continuing
     cuts: tuple[int, ...]
-    fault: End
+    fault: str
     request: Mapping[str, Any]
 
-    @property
+    @cached_property
     def provider(self) -> StrictProvider:
         """Who judges the requests."""
         said = self.recording.reply
@@ -70,395 +91,201 @@ class Run:
         odd = frozenset(text for text in inputs if not isinstance(decoded(text), dict))
         return StrictProvider(self.lane.server, said, odd)
 
+    @cached_property
+    def arrived(self) -> Arrived:
+        """What had arrived of the first attempt."""
+        return self._cut(self.recording.reply, self.cuts[0])
 
-def _hold(promise: int, holds: bool, message: str) -> None:
-    if not holds:
-        raise BrokenPromise(f"promise {promise}: {message}")
+    def _cut(self, reply: Reply, at: int) -> Arrived:
+        arrived = Arrived.of(reply, at)
+        return arrived.unstopped() if self.fault == "overloaded" else arrived
 
-
-@dataclass(frozen=True)
-class Arrived:
-    """What of the recording had arrived at the first cut, read independently."""
-
-    least: list[State]
-    most: list[State]
-    """With the tail that has no blank line, where it is whole."""
-    stopped: bool
-    """The stop fact was there for certain."""
-    may_have_stopped: bool
-
-    @classmethod
-    def of(cls, recording: Recording, at: int) -> Arrived:
-        """At a cut after ``at`` bytes."""
-        reply = recording.reply
-        sure, most = reply.arrived(at)
-        stop = reply.stop_frame
-        assert stop is not None
-        return cls(reply.before(sure), reply.before(most), sure > stop, most > stop)
-
-    def whole_calls(self, states: list[State]) -> list[State]:
-        """Calls that may be run: closed, or their input is one JSON object already."""
-        return [s for s in states if s.part.kind == "tool_use" and _is_whole(s)]
+    @cached_property
+    def last(self) -> Arrived | None:
+        """What had arrived of the last attempt, if that was cut too."""
+        number = len(self.ran.sent) - 1
+        if number >= len(self.cuts):
+            return None
+        if number == 0:
+            return self.arrived
+        stream = self.upstream.played[number].stream
+        return self._cut(read_reply(self.recording.wire, stream), self.cuts[number])
 
     @property
-    def closed_calls(self) -> list[State]:
-        """Calls that may certainly be run."""
-        return [s for s in self.whole_calls(self.least) if s.closed]
+    def ended_by_calls(self) -> bool:
+        """The turn ended with whole calls that had arrived, without the stop fact."""
+        last = self.last
+        if last is None or last.stopped or not last.whole_calls:
+            return False
+        return not (last.may_have_stopped and self.ran.view.stops)
 
-
-def _is_whole(state: State) -> bool:
-    if not state.text.strip():
-        return state.closed
-    return isinstance(decoded(state.text), dict) or state.closed
+    @property
+    def takes_half_turns(self) -> bool:
+        """Whole calls of a cut attempt end the turn; not so where it is all or none."""
+        return "all_or_none" not in self.lane.laid_over
 
 
 def check(run: Run) -> None:
     """Raise ``BrokenPromise`` for the first promise that does not hold."""
-    arrived = Arrived.of(run.recording, run.cuts[0])
-    _no_half_call(run)
-    _requests(run, arrived)
+    no_half_call(run)
+    _requests(run)
     _bounded(run)
-    _history(run)
-    _outcome(run, arrived)
-    _text(run, arrived)
-    _records(run, arrived)
-
-
-# --- 1: no half tool call -------------------------------------------------------------------------
-
-
-def _no_half_call(run: Run) -> None:
-    said = {
-        (part.id, part.name, json.dumps(decoded(part.text), sort_keys=True))
-        for part in run.recording.reply.parts
-        if part.kind == "tool_use" and part.close is not None
-    }
-    for block in run.twin.view.blocks.values():
-        if block.kind == "tool_use":
-            text = json.dumps(decoded(block.joined("input")), sort_keys=True)
-            _hold(1, block.closed or block.void, f"call {block.name!r} was shown in part")
-            _hold(1, _was_said(said, block.id, block.name, text), f"call {block.name!r} is no call")
-    for sent in run.twin.sent:
-        for message in sent.body["messages"][1:]:
-            for call in _calls(message):
-                _hold(1, _was_said(said, *call), f"a request holds a call {call[1]!r}")
-
-
-def _was_said(said: set[tuple[Any, ...]], call_id: Any, name: Any, text: str) -> bool:
-    # An id that upstream left out is made up.
-    return any((i == call_id or i is None) and (n, t) == (name, text) for i, n, t in said)
-
-
-def _calls(message: Mapping[str, Any]) -> Iterator[tuple[Any, Any, str]]:
-    content = message.get("content")
-    for block in content if isinstance(content, list) else ():
-        if block["type"] == "tool_use":
-            yield block["id"], block["name"], json.dumps(block["input"], sort_keys=True)
-    for call in message.get("tool_calls") or ():
-        body = call["function"]
-        text = json.dumps(decoded(body["arguments"]), sort_keys=True)
-        yield call["id"], body["name"], text
-    if legacy := message.get("function_call"):
-        text = json.dumps(decoded(legacy["arguments"]), sort_keys=True)
-        yield None, legacy["name"], text
+    valid_history(run)
+    _outcome(run)
+    same_text(run)
+    _records(run)
 
 
 # --- 4: never sent again, and what is worth keeping goes along ------------------------------------
 
 
-def _requests(run: Run, arrived: Arrived) -> None:
-    sent, played = run.twin.sent, run.upstream.played
-    provider = run.provider
+def _requests(run: Run) -> None:
+    sent, played = run.ran.sent, run.upstream.played
     for number, request in enumerate(sent):
-        faults = provider.faults(request.body)
-        _hold(7, not faults, f"request {number} would be refused: {faults}")
-        _hold(4, request.fresh is (number > 0), f"request {number}: a used connection")
+        faults = run.provider.faults(request.body)
+        hold(7, not faults, f"request {number} would be refused: {faults}")
+        hold(4, request.fresh is (number > 0), f"request {number}: a used connection")
         if number == 0:
-            _hold(9, played[0].kind == "original", "the first request is not the caller's")
+            hold(9, played[0].kind == "original", "the first request is not the caller's")
         elif played[number].kind == "original":
-            _sent_again(run, arrived, number)
+            _sent_again(run, number)
         else:
             _goes_on(run, sent[number - 1], request, played[number])
 
 
-def _sent_again(run: Run, arrived: Arrived, number: int) -> None:
-    sent = run.twin.sent[number]
-    _hold(4, sent.body == run.twin.sent[0].body, "a retry is not the same request")
+def _sent_again(run: Run, number: int) -> None:
+    sent = run.ran.sent[number]
+    hold(4, sent.body == run.ran.sent[0].body, "a retry is not the same request")
     shown = "".join(str(item) for item in sent.flat).strip()
-    _hold(4, not shown, f"request 0 is sent again after output: {shown[:60]!r}")
+    hold(4, not shown, f"request 0 is sent again after output: {shown[:60]!r}")
     if number == 1 and not run.lane.retracts:
-        _hold(4, not _worth_keeping(run, arrived), "what had arrived was not taken along")
+        hold(4, not _worth_keeping(run), "what had arrived was not taken along")
 
 
-def _worth_keeping(run: Run, arrived: Arrived) -> bool:
-    if arrived.closed_calls and "all_or_none" not in run.lane.laid_over:
+def _worth_keeping(run: Run) -> bool:
+    arrived = run.arrived
+    if arrived.closed_calls and run.takes_half_turns:
         return True
-    text = "".join(s.text for s in arrived.least if s.part.kind in ("text", "refusal"))
+    # The first twelve characters of a reply wait where the model can only be instructed.
     instructs = run.request.get("thinking") or run.request.get("tools")
-    if text.strip() and len(text) >= (12 if instructs else run.lane.hold_first):
+    least = 12 if instructs else run.lane.hold_first
+    if arrived.text.strip() and len(arrived.text) >= least:
         return True
-    return bool(_paired([s for s in arrived.least if s.part.kind == "server_tool"]))
+    return arrived.paired_tools
 
 
 def _goes_on(run: Run, before: Sent, sent: Sent, played: Played) -> None:
     carried = played.carried
     shown = sent.text if sent.text.startswith(carried) else sent.solid
-    _hold(4, bool(carried.strip() or played.carried_parts), "a continuation carries nothing")
-    _hold(4, shown.startswith(carried), "the request carries what was not shown")
+    hold(4, bool(carried.strip() or played.carried_parts), "a continuation carries nothing")
+    hold(4, shown.startswith(carried), "the request carries what was not shown")
     rest = shown[len(carried) :]
-    blank = not rest.strip()
     # Greedy decoding: the last word is rolled back, so that it is written again.
-    _hold(4, blank or _is_last_word(run, rest), f"shown, but not carried: {rest!r}")
+    rolled_back = len(rest.split()) <= 1 and len(rest.strip()) <= 24
+    allowed = not rest.strip() or (run.lane.greedy and rolled_back)
+    hold(4, allowed, f"shown, but not carried: {rest!r}")
     kept = {part.id for part in played.carried_parts}
     for item in sent.flat:
         if item[0] in ("server_tool", "tool_use"):
-            _hold(4, item[1] in kept, f"a {item[0]} was shown, but is not carried")
-    brought = sent.flat != before.flat
-    _hold(4, not (brought and sent.body == before.body), "output was shown, the request is the same")
-
-
-def _is_last_word(run: Run, rest: str) -> bool:
-    greedy = dict(run.lane.extra).get("temperature") == 0 or run.lane.server == "llamacpp"
-    return greedy and len(rest.split()) == 1 and len(rest.strip()) <= 24
+            hold(4, item[1] in kept, f"a {item[0]} was shown, but is not carried")
+    same = sent.body == before.body
+    hold(4, not (same and sent.flat != before.flat), "output was shown, the request is the same")
 
 
 # --- 5: bounded -----------------------------------------------------------------------------------
 
 
 def _bounded(run: Run) -> None:
-    attempts = run.twin.machine.turn.attempts
-    _hold(5, len(attempts) == len(run.twin.sent) <= 32, f"{len(attempts)} attempts")
-    budgets = (CONTINUATION_S, TRANSIENT_S)
-    for waited in run.twin.waited:
+    attempts = run.ran.attempts
+    hold(5, len(attempts) == len(run.ran.sent) <= 20, f"{len(attempts)} attempts")
+    for waited in run.ran.waited:
+        budgets = (CONTINUATION_S, TRANSIENT_S)
         fits = any(s <= waited.delay_s <= s * 1.25 for budget in budgets for s in budget)
-        _hold(5, fits, f"waited {waited.delay_s} s, which no budget allows")
-    pauses = [w.delay_s for w in run.twin.waited]
-    went_on = [a for a in attempts if a.how == "continue"]
-    cuts = [a.delay_s for a in went_on if a.rule == "cut"]
-    _hold(5, tuple(cuts) == CONTINUATION_S[: len(cuts)], f"continuations after {cuts} s")
+        hold(5, fits, f"waited {waited.delay_s} s, which no budget allows")
+    if run.ran.took_s is None:
+        return  # real time: not ours to judge
+    cuts = [a.delay_s for a in attempts if a.rule in ("cut", "cut_again")]
+    hold(5, tuple(cuts) == CONTINUATION_S[: len(cuts)], f"continuations after {cuts} s")
     if run.fault != "stall":
-        took = run.twin.now - 100.0
-        _hold(5, abs(took - sum(pauses)) < 1e-6, f"the turn took {took} s, {pauses} were waited")
-
-
-# --- 7: history -----------------------------------------------------------------------------------
-
-
-def _history(run: Run) -> None:
-    machine, view = run.twin.machine, run.twin.view
-    for said in (list(machine.history.messages), list(machine.history.message)):
-        request = {
-            **run.twin.sent[0].body,
-            "messages": [*run.request["messages"], *said, *_answers(run, said)],
-        }
-        faults = run.provider.faults(request)
-        _hold(7, not faults, f"the next request would be refused: {faults}")
-        # Between two messages white space may be missing: no message may end with it.
-        kept = "".join("".join(_texts(said)).split())
-        _hold(7, kept == "".join(view.text.split()), "the history is not what was shown")
-    clean = "".join(_texts(machine.history.message))
-    _hold(7, clean in (view.text, view.solid), "the message is not what was shown")
-    _hold(7, len(machine.history.message) <= 1, "more than one clean message")
-
-
-def _answers(run: Run, said: list[Any]) -> list[dict[str, Any]]:
-    """The caller's next turn: tools answered, then a user message where one may stand."""
-    calls = [call for message in said for call in _calls(message)]
-    if run.lane.wire == "anthropic":
-        results = [{"type": "tool_result", "tool_use_id": c[0], "content": "ok"} for c in calls]
-        return [{"role": "user", "content": results or "and then?"}]
-    if said and said[-1].get("function_call"):
-        return [{"role": "function", "name": calls[0][1], "content": "ok"}]
-    tools = [{"role": "tool", "tool_call_id": call[0], "content": "ok"} for call in calls]
-    return tools or [{"role": "user", "content": "and then?"}]
-
-
-def _texts(messages: list[Any]) -> Iterator[str]:
-    for message in messages:
-        if message["role"] != "assistant":
-            continue
-        content = message["content"]
-        if isinstance(content, str):
-            yield content
-        for block in content if isinstance(content, list) else ():
-            if block["type"] == "text":
-                yield block["text"]
+        pauses = sum(w.delay_s for w in run.ran.waited)
+        took = run.ran.took_s
+        hold(5, abs(took - pauses) < 1e-6, f"the turn took {took} s, {pauses} s were waited")
 
 
 # --- 3: a cut is never a success ------------------------------------------------------------------
 
 
-def _outcome(run: Run, arrived: Arrived) -> None:
-    view, reply = run.twin.view, run.recording.reply
+def _outcome(run: Run) -> None:
+    view, reply, arrived = run.ran.view, run.recording.reply, run.arrived
     finished = view.finished
-    _hold(3, finished is not None, "the turn has no end")
-    refusing = any(s.part.kind == "refusal" and s.text for s in arrived.least)
-    if refusing and not arrived.may_have_stopped:
-        _hold(3, finished.outcome == "exhausted", "a cut refusal ended as " + finished.outcome)
-        _hold(4, len(run.twin.sent) == 1, "a refusal was asked for again")
+    hold(3, finished is not None, "the turn has no end")
+    if arrived.refusing and not arrived.may_have_stopped:
+        hold(3, finished.outcome == "exhausted", "a cut refusal ended as " + finished.outcome)
+        hold(4, len(run.ran.sent) == 1, "a refusal was asked for again")
         return
-    _hold(3, finished.outcome == "completed", f"the turn is {finished.outcome}: {finished.reason}")
-    if _ended_by_calls(run, arrived):
-        _hold(3, finished.stop.value == "tool_use", f"stop is {finished.stop.value}")
+    hold(3, finished.outcome == "completed", f"the turn is {finished.outcome}: {finished.reason}")
+    if run.ended_by_calls:
+        hold(3, finished.stop.value == "tool_use", f"stop is {finished.stop.value}")
         return
-    once = len(run.twin.sent) == 1
-    _hold(3, arrived.may_have_stopped or not once, "completed without the stop fact")
-    _hold(4, not arrived.stopped or once, "asked again after the stop fact")
+    last = run.last
+    hold(3, last is None or last.may_have_stopped, "completed without the stop fact")
+    hold(4, not arrived.stopped or len(run.ran.sent) == 1, "asked again after the stop fact")
     stop = STOPS[reply.stop or ""]
     if stop == "end" and any(part.kind == "tool_use" for part in reply.parts):
         stop = "tool_use"
-    _hold(3, finished.stop.value == stop, f"stop is {finished.stop.value}, not {stop}")
-    _hold(3, finished.incomplete is (stop == "length"), f"incomplete is {finished.incomplete}")
-    _hold(8, len(view.stops) == 1, f"{len(view.stops)} stop facts were shown")
-
-
-def _ended_by_calls(run: Run, arrived: Arrived) -> bool:
-    """The turn ended with the whole calls that had arrived, without the stop fact."""
-    if arrived.stopped or len(run.twin.sent) > 1:
-        return False
-    if arrived.may_have_stopped and run.twin.view.stops:
-        return False
-    return bool(arrived.whole_calls(arrived.most))
-
-
-# --- 2: no text twice, none lost ------------------------------------------------------------------
-
-
-def _text(run: Run, arrived: Arrived) -> None:
-    view, reply = run.twin.view, run.recording.reply
-    if view.finished.outcome != "completed":
-        _hold(2, reply.text.startswith(view.text), "text that was not said")
-        return
-    if _ended_by_calls(run, arrived):
-        _hold(2, view.flat in _upto_calls(arrived), f"after a cut behind calls: {view.flat}")
-        return
-    if arrived.closed_calls and "all_or_none" not in run.lane.laid_over:
-        _hold(4, len(run.twin.sent) == 1, "whole calls had arrived, but more was asked for")
-    expected = _kept(flat_of(reply.whole), reply.stop)
-    if len(run.twin.sent) == 1:  # the stop fact had arrived; content after it may have been cut
-        seen = [_kept(flat_of(s), reply.stop) for s in (arrived.least, arrived.most)]
-        _hold(2, view.flat in seen, _differ(view.flat, expected))
-        return
-    last = run.upstream.played[-1]
-    if run.lane.variant == "no_leading_space" and last.kind == "instruct":
-        _hold(2, _words(view.flat) == _words(expected), _differ(view.flat, expected))
-        shown = run.twin.sent[-1].text
-        rest = reply.text[last.begins_at :]
-        _hold(2, view.text == shown + rest[_overlap(shown, rest) :], "the seam is not as played")
-    else:
-        _hold(2, view.flat == expected, _differ(view.flat, expected))
-    _thoughts(run)
-
-
-def _kept(flat: Flat, stop: str | None) -> Flat:
-    if stop in ("max_tokens", "length"):
-        return [i for i in flat if i[0] != "tool_use" or isinstance(i[3], dict)]
-    return flat
-
-
-def _overlap(shown: str, rest: str) -> int:
-    blank = len(shown) - len(shown.rstrip())
-    head = rest[: len(rest) - len(rest.lstrip())]
-    return max(n for n in range(min(blank, len(head)) + 1) if shown.endswith(head[:n]))
-
-
-def _upto_calls(arrived: Arrived) -> list[Flat]:
-    """What may stand after a cut behind whole calls: all up to the last of them."""
-    found = []
-    for states in (arrived.least, arrived.most):
-        for whole in (_is_whole, lambda s: s.closed and _is_whole(s)):
-            kept = [s for s in states if s.part.kind != "tool_use" or whole(s)]
-            last = max((i for i, s in enumerate(kept) if s.part.kind == "tool_use"), default=-1)
-            found.append(flat_of(_paired(kept[: last + 1])))
-    return found
-
-
-def _paired(states: list[State]) -> list[State]:
-    """Without server tools that have no result, and those that were called by one of these."""
-    tools = [s.part for s in states if s.part.kind == "server_tool" and s.closed]
-    ids = [part.id for part in tools]
-    callers = {p.id: p.raw.get("caller", {}).get("tool_id") for p in tools if "caller" in p.raw}
-    paired = {one for one in ids if ids.count(one) > 1}
-    while gone := {one for one in paired if callers.get(one) and callers[one] not in paired}:
-        paired -= gone
-    return [s for s in states if s.part.kind != "server_tool" or s.part.id in paired]
-
-
-def _words(flat: Flat) -> list[Any]:
-    return [(i[0], i[1].split()) if i[0] == "text" else i for i in flat if str(i[1]).strip()]
-
-
-def _differ(seen: Flat, expected: Flat) -> str:
-    for one, other in zip(seen, expected, strict=False):
-        if one != other and one[0] == other[0] == "text":
-            at = next((i for i, (a, b) in enumerate(zip(one[1], other[1], strict=False)) if a != b),
-                      min(len(one[1]), len(other[1])))
-            return f"text differs at {at}: {one[1][at - 20 : at + 30]!r}, said was {other[1][at - 20 : at + 30]!r}"
-        if one != other:
-            return f"seen {str(one)[:120]}, said was {str(other)[:120]}"
-    return f"{len(seen)} things were seen, {len(expected)} were said"
-
-
-def _thoughts(run: Run) -> None:
-    """Thinking that was not taken back is whole, and as it was said."""
-    said = [p for p in run.recording.reply.parts if p.kind in HIDDEN]
-    texts = {(p.kind, p.text, p.signature) for p in said}
-    for block in run.twin.view.valid:
-        if block.kind == "thinking" and run.recording.wire == "anthropic":
-            thought = (block.kind, block.joined("text"), block.joined("signature"))
-            _hold(2, thought in texts, "thinking that was not said so")
+    hold(3, finished.stop.value == stop, f"stop is {finished.stop.value}, not {stop}")
+    hold(3, finished.incomplete is (stop == "length"), f"incomplete is {finished.incomplete}")
+    hold(8, len(view.stops) == 1, f"{len(view.stops)} stop facts were shown")
 
 
 # --- evidence -------------------------------------------------------------------------------------
 
 
-def _records(run: Run, arrived: Arrived) -> None:
-    twin = run.twin
-    attempts = [a for a in twin.machine.turn.attempts if a.number]
+def _records(run: Run) -> None:
+    ran = run.ran
     went_on = [played for played in run.upstream.played if played.kind != "original"]
-    started = len(twin.records_of("llm_stream_continuation_started"))
-    ended = len(twin.records_of("llm_stream_continuation_completed"))
-    failed = len(twin.records_of("llm_stream_continuation_failed"))
-    _hold(9, started == len(went_on), f"{started} records of {len(went_on)} continuations")
-    _hold(9, ended + failed == started, f"{ended} completed and {failed} failed of {started}")
-    if attempts:
-        interrupted = twin.records_of("llm_stream_interrupted")
-        _hold(9, bool(interrupted), "no record of the interruption")
-        if run.fault in KINDS:
-            kind = interrupted[0]["error_kind"]
-            silent = run.fault == "stall" and not _began(run)
-            _hold(9, kind == ("timeout" if silent else KINDS[run.fault]), f"the cut is a {kind}")
-    _discarded(run, arrived)
+    started = len(ran.records_of("llm_stream_continuation_started"))
+    ended = len(ran.records_of("llm_stream_continuation_completed"))
+    failed = len(ran.records_of("llm_stream_continuation_failed"))
+    hold(12, started == len(went_on), f"{started} records of {len(went_on)} continuations")
+    hold(12, ended + failed == started, f"{ended} completed and {failed} failed of {started}")
+    if len(ran.sent) > 1:
+        interrupted = ran.records_of("llm_stream_interrupted")
+        hold(12, bool(interrupted), "no record of the interruption")
+        silent = run.fault == "stall" and not _began(run)
+        kind = "timeout" if silent else KINDS[run.fault]
+        found = interrupted[0]["error_kind"]
+        hold(12, found == kind, f"the cut is recorded as {found}, not {kind}")
+    _discarded(run)
 
 
 def _began(run: Run) -> bool:
     """An event of the reply had arrived; a chunk without choices and id is only a sign of life."""
-    frames = run.recording.reply.frames
-    sure, _ = run.recording.reply.arrived(run.cuts[0])
-    chat = run.recording.wire != "anthropic"
-    return any(f.json.get("choices") or f.json.get("id") if chat else True for f in frames[:sure])
+    frames = run.recording.reply.frames[: run.arrived.frames]
+    if run.recording.wire == "anthropic":
+        return bool(frames)
+    return any(frame.json.get("choices") or frame.json.get("id") for frame in frames)
 
 
-def _discarded(run: Run, arrived: Arrived) -> None:
-    if len(run.cuts) > 1 or run.fault not in KINDS or arrived.may_have_stopped:
+def _discarded(run: Run) -> None:
+    """Every half call is recorded, with its name, its bytes and the reason; nothing else is."""
+    arrived = run.arrived
+    if len(run.cuts) > 1 or arrived.may_have_stopped or not run.takes_half_turns:
         return
+    if any(state.part.raw.get("input") for state in arrived.most):
+        return  # input that came with the start of a call counts when the call is closed
     found = [
         (r["tool_name"], r["partial_input_bytes"], r["reason"])
-        for r in run.twin.records_of("discarded_partial_tool_use")
+        for r in run.ran.records_of("discarded_partial_tool_use")
     ]
     reason = f"{KINDS[run.fault]}_error"
     allowed = [
         [(s.part.name, len(s.text.encode()), reason) for s in states if _is_half(s)]
         for states in (arrived.least, arrived.most)
     ]
-    if any(s.part.raw.get("input") for s in arrived.most):
-        return  # input that came with the start of a call counts when the call is closed
-    if "all_or_none" not in run.lane.laid_over:
-        _hold(1, found in allowed, f"half calls are recorded as {found}, expected {allowed[0]}")
+    hold(1, found in allowed, f"half calls are recorded as {found}, not {allowed[0]}")
 
 
 def _is_half(state: State) -> bool:
     begun = state.part.id or state.text  # a name alone is not yet a call
-    return state.part.kind == "tool_use" and bool(begun) and not _is_whole(state)
-
-
+    return state.part.kind == "tool_use" and bool(begun) and not is_whole(state)

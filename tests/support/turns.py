@@ -102,7 +102,7 @@ class PlainBuilder:
 
     def messages(self, blocks: Sequence[Block], policy: Policy) -> list[Json]:
         """One assistant message, or none where a provider would refuse it."""
-        if all(block.kind in HIDDEN for block in blocks):
+        if not any(block.kind not in HIDDEN for block in _said(blocks)):
             return []
         return [{"role": "assistant", "content": _plain(blocks)}]
 
@@ -111,8 +111,13 @@ class PlainBuilder:
         return {"role": "user", "content": text}
 
 
+def _said(blocks: Sequence[Block]) -> list[Block]:
+    """Without blank texts, which no provider takes."""
+    return [block for block in blocks if block.kind != "text" or block.text.strip()]
+
+
 def _plain(blocks: Sequence[Block]) -> list[tuple[str, str]]:
-    return [(block.kind, block.text) for block in blocks]
+    return [(block.kind, block.text) for block in _said(blocks)]
 
 
 def _merged(base: Json, over: Mapping[str, Any]) -> Json:

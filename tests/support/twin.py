@@ -45,6 +45,7 @@ BROKEN: dict[str, type[httpx.TransportError]] = {
     "rst": httpx.ReadError,
     "refused": httpx.ConnectError,
 }
+STARTED_AT = 100.0
 #: More requests than any policy allows: the machine does not stop.
 TOO_MANY = 200
 
@@ -105,7 +106,7 @@ class Twin:
             self.policy, self.request, rng=self.rng, refused=self.capabilities
         )
         self.view = CallerView(choices=self.choices)
-        self.now = 100.0
+        self.now = STARTED_AT
         self.steps = 0
         self.events: list[Event] = []
         self.records: list[tuple[str, Mapping[str, Any]]] = []
@@ -132,6 +133,26 @@ class Twin:
             else:
                 raise AssertionError(f"stuck in state {self.machine.state}")
         return self
+
+    @property
+    def attempts(self) -> Sequence[Any]:
+        """One entry per request, as the machine tells it."""
+        return self.machine.turn.attempts
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The history as it was sent and answered."""
+        return list(self.machine.history.messages)
+
+    @property
+    def message(self) -> dict[str, Any] | None:
+        """The one clean message."""
+        return next(iter(self.machine.history.message), None)
+
+    @property
+    def took_s(self) -> float | None:
+        """Fake seconds that the turn took."""
+        return self.now - STARTED_AT
 
     def records_of(self, name: str) -> list[Mapping[str, Any]]:
         """Fields of the records with this name."""

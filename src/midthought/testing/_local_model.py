@@ -14,11 +14,14 @@ import sys
 import tempfile
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Self
 
 from ._errors import UpstreamError
 
 __all__ = ["LocalModel", "LocalModelUnavailable", "local_model_missing"]
+
+#: A program of its own: it imports nothing of ours, so it starts in no time.
+_SERVER = Path(__file__).with_name("_local_server.py")
 
 
 class LocalModelUnavailable(UpstreamError):
@@ -81,9 +84,8 @@ class LocalModel:
     def start(self) -> Self:
         """Start the server and wait until the model is loaded."""
         self._log = tempfile.TemporaryFile()
-        command = [sys.executable, "-m", "midthought.testing._local_model"]
         self._process = subprocess.Popen(
-            [*command, json.dumps(self._settings)],
+            [sys.executable, "-P", str(_SERVER), json.dumps(self._settings)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -125,27 +127,3 @@ class LocalModel:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
-
-
-def _serve(settings: dict[str, Any]) -> None:
-    """The server process: runs until its standard input is closed."""
-    import xllamacpp  # type: ignore[import-untyped, unused-ignore]
-
-    params = xllamacpp.CommonParams()
-    params.model.path = settings["model"]
-    params.hostnames = ["127.0.0.1"]
-    params.port = 0
-    params.n_ctx = settings["context_tokens"]
-    params.n_parallel = settings["parallel"]
-    params.n_ubatch = settings["batch_tokens"]
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings["threads"]
-    params.cache_ram_mib = 0  # a copy of every prompt's state, for hosts with many of them
-    params.warmup = params.ui = False
-    params.verbosity = -1
-    server = xllamacpp.Server(params)
-    print(f"listening {server.listening_address}", flush=True)
-    sys.stdin.buffer.read()
-
-
-if __name__ == "__main__":
-    _serve(json.loads(sys.argv[1]))
