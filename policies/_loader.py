@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -105,17 +105,14 @@ class _Files:
     def add(self, place: _search.Place, trail: tuple[_search.Place, ...]) -> None:
         """Add a file after its parents; ``trail`` leads from the first file to it."""
         try:
-            layer, data = _search.read(place)
+            tree, foreign = _tree(str(place), _search.content(place))
         except PolicyError as error:
             self._miss(*error.faults)
             return
-        tree = mark(data, layer)
         if (newer := _newer(tree)) is not None:
             self._miss(newer)
             return
-        foreign = list(foreign_values(tree))
-        self.faults += [fault for _, fault in foreign]
-        tree = without(tree, [path for path, _ in foreign])
+        self.faults += foreign
         for at, parent in enumerate(self._parents(tree)):
             self._add_parent(tree, at, parent, (*trail, place))
         self.trees[_search.identity(place)] = self.top = tree
@@ -154,6 +151,19 @@ class _Files:
         hint = 'write extends = ["base"]'
         self._miss(fault_at(extends, (), shown(extends), "an array of names", hint))
         return []
+
+
+@lru_cache(maxsize=128)
+def _tree(file: str, content: bytes) -> tuple[Mark, tuple[Fault, ...]]:
+    """A file's data, and what in it is no policy's: read once while its content stays the same.
+
+    Trees are shared by all policies that build on the file, and never changed.
+    """
+    layer, data = _search.parse(file, content)
+    tree = mark(data, layer)
+    foreign = list(foreign_values(tree))
+    faults = tuple(fault for _, fault in foreign)
+    return without(tree, [path for path, _ in foreign]), faults
 
 
 def _newer(tree: Mark) -> Fault | None:

@@ -39,6 +39,8 @@ def check_classify(policy: Policy) -> Iterator[Problem]:
 
 def _takes(earlier: dict[str, object], later: dict[str, object]) -> bool:
     """Whether every failure of the later row is one of the earlier: it asks for no less."""
+    if not earlier.keys() <= later.keys():
+        return False
     for key, asked in earlier.items():
         given = later.get(key)
         if isinstance(asked, tuple) and isinstance(given, tuple):

@@ -8,6 +8,7 @@ world.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 __all__ = ["MOST_WAYS", "regex_fault"]
@@ -40,6 +41,7 @@ _NESTED = Reason(
 _FLAGS = Reason("inline flags", "leave them out; text is compared without case already")
 
 
+@lru_cache(maxsize=1024)  # policies share most of their expressions
 def regex_fault(pattern: str) -> Reason | None:
     """Why the expression may not be used, or ``None`` where it may."""
     try:

@@ -16,7 +16,16 @@ from typing import Any
 from ._errors import Fault, PolicyError, nearest
 from ._marks import DEEPEST, Layer, depth
 
-__all__ = ["LARGEST_BYTES", "PATH_VARIABLE", "find", "folder_of", "identity", "known", "read"]
+__all__ = [
+    "LARGEST_BYTES",
+    "PATH_VARIABLE",
+    "content",
+    "find",
+    "folder_of",
+    "identity",
+    "known",
+    "parse",
+]
 
 Place = Path | Traversable
 
@@ -86,10 +95,9 @@ def folder_of(place: Place) -> Place:
     return place.parent if isinstance(place, Path) else resources.files("midthought.policies")
 
 
-def read(place: Place) -> tuple[Layer, dict[str, Any]]:
+def parse(file: str, content: bytes) -> tuple[Layer, dict[str, Any]]:
     """A file's text and data; ``PolicyError`` says why it cannot be used, and what to do."""
-    file = str(place)
-    text = _decoded(file, _bytes(place))
+    text = _decoded(file, content)
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -103,7 +111,9 @@ def read(place: Place) -> tuple[Layer, dict[str, Any]]:
     return Layer(file, text), data
 
 
-def _bytes(place: Place) -> bytes:
+def content(place: Place) -> bytes:
+    """What a file holds; ``PolicyError`` where it cannot be had or is too large."""
+
     def refuse(found: str, hint: str) -> PolicyError:
         return PolicyError(str(place), [Fault(str(place), None, "", found, "a TOML file", hint)])
 

@@ -130,13 +130,15 @@ DIALECT_STRATEGIES: dict[str, tuple[str, ...]] = {
     "bedrock_converse": ("prefill", "instruct"),
     "bedrock_invoke": ("prefill", "instruct"),
     "cohere_v2": ("instruct",),  # a trailing assistant message is taken and not continued
+    "gemini": ("resume", "prefill", "instruct"),
     "ollama": ("prefill", "instruct"),
     "openai_chat": ("prefill", "instruct"),
+    "openai_responses": ("resume", "instruct"),  # no prefill is documented
 }
 DIALECTS: tuple[str, ...] = tuple(DIALECT_STRATEGIES)
 
 #: Dialects in which reasoning is signed: unsigned reasoning in a history is refused there.
-SIGNING_DIALECTS: tuple[str, ...] = ("anthropic_messages", "bedrock_invoke")
+SIGNING_DIALECTS: tuple[str, ...] = ("anthropic_messages", "bedrock_invoke", "openai_responses")
 
 #: What ``[wire] mend`` may name: the ways an illegal frame is made legal.
 MENDS: tuple[str, ...] = (
@@ -180,6 +182,7 @@ TRIGGERS: tuple[str, ...] = (
 
 #: Facts about a request that ``forbidden_with`` and ``[[features]]`` rows may name.
 FEATURES: tuple[str, ...] = (
+    "conversation",  # the provider keeps the history itself
     "deterministic",
     "multipart_content",
     "n",

@@ -18,8 +18,8 @@ from midthought.policies import FailureKind, Policy
 from midthought.statemachine import Failure
 
 from ._dialect import ErrorFacts
+from ._http_errors import header_code, reset_at, should_retry
 from ._http_errors import request_id as id_of
-from ._http_errors import reset_at, should_retry
 from ._redact import SEARCH_CHARS, bounded
 from ._retry_after import retry_after_s
 
@@ -120,7 +120,8 @@ def classify(
     """
     headers = headers or {}
     text = facts.message if facts is not None else _exception_text(exc)
-    codes = facts.codes if facts is not None else ()
+    named = header_code(headers)
+    codes = (*((named,) if named else ()), *(facts.codes if facts is not None else ()))
     stated = facts.status if facts is not None else None
     code = h2_code(exc) if exc is not None else None
     row = _first_row(

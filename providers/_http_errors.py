@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from ._dialect import ErrorFacts
 
-__all__ = ["error_facts", "request_id", "reset_at", "should_retry"]
+__all__ = ["error_facts", "header_code", "request_id", "reset_at", "should_retry"]
 
 _CODES: Final = ("error_code", "code", "error_type", "type", "status", "reason", "__type")
 _STATUSES: Final = ("status_code", "http_status_code", "http_code", "status", "code")
@@ -115,6 +115,12 @@ def request_id(headers: Mapping[str, str], body: Any = None) -> str | None:
             return value[:200]
     value = body.get("request_id") if isinstance(body, Mapping) else None
     return value[:200] if isinstance(value, str) and value else None
+
+
+def header_code(headers: Mapping[str, str]) -> str | None:
+    """The error's name where it stands in a header: AWS says ``x-amzn-errortype: Name:address``."""
+    name = headers.get("x-amzn-errortype", "").partition(":")[0].rpartition("#")[2].strip()
+    return name[:100] or None
 
 
 def should_retry(headers: Mapping[str, str]) -> bool | None:

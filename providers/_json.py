@@ -8,11 +8,25 @@ input but ``ValueError``. Imports no IO.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
-__all__ = ["decode_json", "documents", "encode_json", "join_surrogates", "whole_object"]
+__all__ = [
+    "REFUSED",
+    "Json",
+    "decode_json",
+    "documents",
+    "encode_json",
+    "join_surrogates",
+    "step",
+    "text_of",
+    "whole_object",
+]
+
+#: A JSON object as it came.
+Json = Mapping[str, Any]
 
 #: What the fast decoder raises for input it does not take; too deep is a ``RecursionError``.
 REFUSED: Final = (msgspec.DecodeError, RecursionError)
@@ -83,3 +97,14 @@ def join_surrogates(held: str, text: str) -> tuple[str, str]:
         text, held = text[:-1], text[-1]
     joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return joined, held
+
+
+def text_of(value: Any) -> str | None:
+    """The value if it is text."""
+    return value if isinstance(value, str) else None
+
+
+def step(body: Json, key: str) -> Json:
+    """The table below ``key``; empty where there is none."""
+    value = body.get(key)
+    return value if isinstance(value, Mapping) else {}

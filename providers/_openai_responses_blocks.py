@@ -75,7 +75,7 @@ class Blocks:
         self.hot: OpenBlock | None = None
         """The block that was last added to."""
 
-    # --- deltas --------------------------------------------------------------------------------------
+    # --- deltas -----------------------------------------------------------------------------------
 
     def delta(self, name: str, body: Json, out: list[Event]) -> None:
         """``<name>.delta``: more of a block, which may begin with it."""
@@ -103,9 +103,7 @@ class Blocks:
         block = self._block_for("response.output_text", body, out)
         if block is not None and (annotation := body.get("annotation")) is not None:
             block.citations += 1
-            out.append(
-                BlockDelta(self._attempt, block.index, encode_json(annotation), "citation")
-            )
+            out.append(BlockDelta(self._attempt, block.index, encode_json(annotation), "citation"))
 
     def open_block(self, body: Json) -> OpenBlock | None:
         """The open block of the item that this event names."""
@@ -118,7 +116,7 @@ class Blocks:
         return part if isinstance(part, int) else 0
 
     def _block_for(self, name: str, body: Json, out: list[Event]) -> OpenBlock | None:
-        """The open block that this row adds to; ``None`` if it is closed, or a call without name."""
+        """The open block that this row adds to; ``None``: it is closed, or a call without name."""
         row = DELTAS[name]
         item = self._find(body)
         if item is None:
@@ -136,7 +134,8 @@ class Blocks:
             return item.blocks.get(part)
         for earlier in list(item.blocks):
             self._close(item, earlier, None, out)
-        block = OpenBlock(self._next, DELTAS[name].kind, item.output, past={})
+            self._marks.passed()
+        block = OpenBlock(self._next, DELTAS[name].kind, item.output)
         self._next += 1
         item.blocks[part] = block
         item.used.add(part)
@@ -153,7 +152,7 @@ class Blocks:
             if block.row:
                 block.past[block.row, block.part] = block.chars
             block.row, block.part = name, part
-            block.chars = block.past.get((name, part), 0)
+            block.chars, block.last = block.past.get((name, part), 0), ""
             block.field = DELTAS[name].field
         if block.half or not text.isascii():
             text, block.half = join_surrogates(block.half, text)
@@ -163,22 +162,28 @@ class Blocks:
             return
         apart = block.kind == "thinking" and not block.chars and any(block.past.values())
         block.chars += len(text)
+        block.last = text
         text = _BETWEEN + text if apart else text
         out.append(BlockDelta(self._attempt, block.index, text, block.field))
 
     def _complete(
         self, block: OpenBlock, name: str, part: int, full: Any, out: list[Event]
     ) -> None:
-        """What a done event has more than the deltas of its part brought."""
+        """What a done event has more than the deltas of its part brought.
+
+        Where it does not say the same as they did, they count: they were shown.
+        """
         if not isinstance(full, str):
             return
         current = (name, part) == (block.row, block.part)
         had = block.chars if current else block.past.get((name, part), 0)
-        if len(full) > had and (current or not had):
+        if had and not (current and full.startswith(block.last, had - len(block.last))):
+            return
+        if len(full) > had:
             block.half = ""
             self._add(block, name, part, full[had:], out)
 
-    # --- parts and items -----------------------------------------------------------------------------
+    # --- parts and items --------------------------------------------------------------------------
 
     def part_added(self, body: Json, part: Json, out: list[Event]) -> None:
         """A content part of a message begins; parts of reasoning are one block."""
@@ -192,9 +197,9 @@ class Blocks:
             number = body.get("content_index")
             self._fill(item, number if isinstance(number, int) else 0, part, out)
 
-    def _fill(self, item: Item, number: int, part: Any, out: list[Event]) -> None:
+    def _fill(self, item: Item, number: int, part: Json, out: list[Event]) -> None:
         """All of a content part, as far as it has not come yet."""
-        name = _PARTS.get(str(part.get("type"))) if isinstance(part, Mapping) else None
+        name = _PARTS.get(str(part.get("type")))
         block = self._part_block(item, number, name, out) if name else None
         if block is None or name is None:
             return
@@ -238,8 +243,8 @@ class Blocks:
     def close_open(self, out: list[Event]) -> None:
         """The response is over: close everything but tool calls."""
         for item in self._items.values():
-            if not item.type in STREAMED_CALLS and not item.head.get("incomplete"):
-                for part in list(item.blocks):
+            for part, block in list(item.blocks.items()):
+                if block.kind != "tool_use" and not item.cut:
                     self._close(item, part, None, out)
 
     def _find(self, body: Json) -> Item | None:
@@ -259,8 +264,6 @@ class Blocks:
             wire if isinstance(wire, str) else "",
             name if isinstance(name, str) else None,
             self.whole,
-            blocks={},
-            used=set(),
             head=message_head(data) if wire == "message" else {},
         )
         self._items[place] = item
@@ -270,7 +273,7 @@ class Blocks:
     def _start(self, item: Item, data: Json, out: list[Event]) -> OpenBlock:
         """The one block of an item that is no message."""
         kind = item_kind(data)
-        block = OpenBlock(self._next, kind, item.output, past={})
+        block = OpenBlock(self._next, kind, item.output)
         self._next += 1
         item.blocks[0] = block
         item.used.add(0)
@@ -290,13 +293,19 @@ class Blocks:
         return block
 
     def _message_done(self, item: Item, data: Json, out: list[Event]) -> None:
-        content = data.get("content")
         if item.whole:
-            for number, part in enumerate(content if isinstance(content, list) else ()):
+            # In order, not by number: a server may number its parts from 1.
+            numbers = sorted(item.used)
+            content = [part for part in _tables(data.get("content")) if part.get("type") in _PARTS]
+            for place, part in enumerate(content):
+                known = place < len(numbers)
+                number = numbers[place] if known else max(numbers, default=-1) + 1 + place
                 self._fill(item, number, part, out)
+        elif not item.used:  # the rest of a text that an earlier attempt began
+            self._part_block(item, 0, "response.output_text", out)
         item.head = {**item.head, **message_head(data), "attempt": self._attempt}
-        for part in list(item.blocks):
-            self._close(item, part, item.head, out)
+        for number in list(item.blocks):
+            self._close(item, number, item.head, out)
 
     def _other_done(self, item: Item, data: Json, out: list[Event]) -> None:
         if 0 not in item.used:
@@ -313,7 +322,7 @@ class Blocks:
         elif block.kind == "tool_use" and (given := call_input(data)) is not None:
             out.append(BlockDelta(self._attempt, block.index, given, "input"))
         if data.get("status") == "incomplete":
-            item.head = {"incomplete": True}
+            item.cut = True
         else:
             self._close(item, 0, _head(data), out)
 
@@ -330,9 +339,7 @@ class Blocks:
         if isinstance(signature, str) and signature and data.get("status") != "incomplete":
             out.append(BlockDelta(self._attempt, block.index, signature, "signature"))
 
-    def _close(
-        self, item: Item, part: int, data: dict[str, Any] | None, out: list[Event]
-    ) -> None:
+    def _close(self, item: Item, part: int, data: dict[str, Any] | None, out: list[Event]) -> None:
         block = item.blocks.pop(part, None)
         if block is None:
             return

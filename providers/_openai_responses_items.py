@@ -1,8 +1,8 @@
 """Output items of the Responses API: what each is in our words, and what adds to it.
 
-Tables first. An item that the caller must answer is a ``tool_use``, whatever its wire name; one that
-the provider runs itself and finishes in one item is ``other`` and goes back verbatim; use and result
-that come as two items are a ``server_tool`` pair. Imports no IO.
+Tables first. An item that the caller must answer is a ``tool_use``, whatever its wire name; one
+that the provider runs itself and finishes in one item is ``other`` and goes back verbatim; use and
+result that come as two items are a ``server_tool`` pair. Imports no IO.
 
     item                              block        id            input
     message                           text, refusal per content part
@@ -180,6 +180,8 @@ class OpenBlock(msgspec.Struct):
     """The part that is being written."""
     chars: int = 0
     """Characters of that part so far."""
+    last: str = ""
+    """The last piece of it."""
     field: Field = "text"
     row: str = ""
     past: dict[tuple[str, int], int] = {}
@@ -202,7 +204,10 @@ class Item(msgspec.Struct):
     used: set[int] = set()
     """Parts that had a block."""
     head: dict[str, Any] = {}
+    """Of a message: what its blocks carry of it."""
     done: bool = False
+    cut: bool = False
+    """Done, but not whole."""
 
 
 def item_kind(item: Json) -> BlockKind:
@@ -259,7 +264,7 @@ def message_head(item: Json) -> dict[str, Any]:
 
 
 def token_usage(counters: Any) -> Usage | None:
-    """The counters of a ``usage`` table; ``None`` if it holds none. Input includes cached tokens."""
+    """The counters of a ``usage`` table, cached input included; ``None`` if it holds none."""
     if not isinstance(counters, Mapping):
         return None
     given, made = counters.get("input_tokens_details"), counters.get("output_tokens_details")

@@ -38,9 +38,7 @@ import msgspec
 
 from midthought.policies import Policy, Stop
 from midthought.statemachine import (
-    BlockClosed,
     BlockDelta,
-    BlockStarted,
     Event,
     Heartbeat,
     Opened,
@@ -116,6 +114,7 @@ class ResponsesDecoder:
             return self._general(frame, out)
         out.append(BlockDelta(self._attempt, block.index, hot.delta, block.field))
         block.chars += len(hot.delta)
+        block.last = hot.delta
         if self._marks.active and block.kind == "text":
             self._marks.text(len(hot.delta), hot.number, out)
         return None
@@ -141,6 +140,8 @@ class ResponsesDecoder:
                 return self._done(out)
             return Malformed(f"an event of {len(data)} bytes that is not JSON")
         if not isinstance(body, Mapping):
+            if frame.event == "error":
+                return ErrorSeen(ErrorFacts(message=body if isinstance(body, str) else ""))
             out.append(Unknown(self._attempt, frame.event or "", frame.raw))
             return None
         named = body.get("type")

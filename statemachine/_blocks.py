@@ -40,6 +40,8 @@ class Block(msgspec.Struct):
     extra: list[str] = []
     """Deltas of field ``other`` as JSON text."""
     closed: bool = False
+    follows: int = -1
+    """Index of the block that came before the last attempt went on in this one."""
     origin: str = ""
     """Provider and model that made it: signatures are only good there."""
 

@@ -77,7 +77,9 @@ def _paired_ids(blocks: Sequence[Block]) -> frozenset[str]:
     for block in blocks:
         if block.kind == "server_tool" and block.closed and block.id:
             seen[block.id] = seen.get(block.id, 0) + 1
-    paired = {id_ for id_, n in seen.items() if n > 1}
+    # A server tool may wait for a call of ours: it has no result yet, and stays with that call.
+    callers = {b.parent for b in blocks if b.kind == "tool_use" and b.closed}
+    paired = {id_ for id_, n in seen.items() if n > 1 or id_ in callers}
     # A tool that another tool called goes with its caller, however deep they nest.
     parents = {b.id: b.parent for b in blocks if b.kind == "server_tool" and b.parent}
     while lonely := {id_ for id_ in paired if parents.get(id_, id_) not in paired}:
@@ -90,8 +92,10 @@ def _reason(block: Block, rules: Blocks, paired: frozenset[str], *, finished: bo
     if kind == "tool_use":
         if rules.tool_use.closed == "discard":
             return "rule"
-        if finished and block.closed:
-            return None  # invalid JSON that the provider itself finished is its answer
+        # Invalid JSON that the provider itself finished is its answer, and so is a call that the
+        # caller has: it may be running.
+        if block.closed and (finished or block.shown):
+            return None
         return None if is_whole_call(block, whole_json=rules.tool_use.whole_json) else "open"
     if kind == "thinking":
         return _thinking_reason(block, rules)

@@ -94,7 +94,7 @@ class History:
         ]
 
     def _after(self, order: Continue) -> list[Block]:
-        """Kept blocks beyond what ``order`` sent back."""
+        """Kept blocks beyond what ``order`` sent back, as the answer to it had them."""
         known = {block.index: block for block in order.blocks}
         rest = []
         for block in self._kept:
@@ -105,4 +105,5 @@ class History:
                 text = block.text[len(sent.text) :]
                 if text.strip():
                     rest.append(msgspec.structs.replace(block, parts=[text], citations=[]))
-        return rest
+        # Thinking that came before the text went on is a later block, but stands first here.
+        return sorted(rest, key=lambda b: (max(b.index, b.follows), -b.index))

@@ -120,7 +120,8 @@ class Moves:
     def _facts(self, failure: Failure | None, stop: Stop) -> Facts:
         ctx, turn, timeline = self._ctx, self._ctx.turn, self._ctx.timeline
         kept = turn.decided.kept
-        refusing = any(b.kind == "refusal" and not b.closed for b in timeline.blocks)
+        # Of a reply that refuses nothing is continued or asked again, whatever broke it.
+        refusing = any(b.kind == "refusal" for b in timeline.blocks)
         return Facts(
             failure=failure,
             stop=stop,

@@ -108,11 +108,17 @@ class Seam:
         if self._t and (echoes or spec.restart):
             least = 1 if echoes else spec.min_overlap
             found.append(_Candidate(0, least=least, breaks_at=spec.min_overlap))
-        if spec.window:
-            first = max(1, len(self._u) - spec.window)
-            last = min(len(self._u) - spec.min_overlap, self._t - 1)
-            found += [_Candidate(at, least=spec.min_overlap) for at in range(first, last + 1)]
         return found
+
+    def _repeats(self, begin: str) -> list[_Candidate]:
+        """Where near its end U has what R begins with."""
+        spec, u = self._spec, self._u
+        if not spec.window:
+            return []
+        first = max(1, len(u) - spec.window)
+        last = min(len(u) - spec.min_overlap, self._t - 1)
+        places = (at for at in range(first, last + 1) if u[at] == begin)
+        return [_Candidate(at, least=spec.min_overlap) for at in places]
 
     @property
     def joint(self) -> Joint | None:
@@ -128,6 +134,8 @@ class Seam:
         """Take more of R; returns what may be released now."""
         if self._joint is not None:
             return self._fence.feed(text)
+        if not self._length and text:
+            self._candidates += self._repeats(text[0])
         self._held.append(text)
         alive, broken = [], False
         for candidate in self._candidates:

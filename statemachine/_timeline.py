@@ -112,6 +112,7 @@ class Timeline:
         if self._join is not None and kind == "text":
             block, self._join = self._join, None
             self._by_index[event.index] = self._seam_block = block
+            block.follows = self.blocks[-1].index
             return
         if kind not in ("text", "thinking", "redacted_thinking"):
             self.settle_seam()

@@ -22,6 +22,8 @@ from ._sockets import shut_down
 
 __all__ = ["AsyncClient", "AsyncStream"]
 
+_EXHAUST_READS = 1000
+
 
 class AsyncClient(BaseClient):
     """Streams turns with recovery; ``http_client`` may be any ``httpx.AsyncClient``."""
@@ -271,11 +273,13 @@ class _Exchange:
     async def close(self) -> None:
         """Close the open response at once."""
         self._core.closing = False
-        response, http = self._response, self._http
+        response, body, http = self._response, self._body, self._http
         self._response = self._body = self._http = None
         if response is not None:
             with anyio.CancelScope(shield=True):
                 await response.aclose()
+        if body is not None:
+            await _exhaust(body)
         if http is not None:
             await self._release(http)
 
@@ -339,6 +343,18 @@ class _Waiting:
     ) -> bool | None:
         self._io._scope = None
         return self._scope.__exit__(kind, error, trace)
+
+
+async def _exhaust(body: AsyncIterator[bytes]) -> None:
+    """Let httpx's generators run out, now that the response is closed.
+
+    They are nested, and trio warns of each that is dropped half-way. What httpx had read already
+    comes first; then the cancelled scope, or the closed connection, ends them all.
+    """
+    with anyio.CancelScope(shield=True) as scope, contextlib.suppress(Exception):
+        scope.cancel()
+        for _ in range(_EXHAUST_READS):
+            await anext(body)
 
 
 def _chunks(response: httpx.Response) -> AsyncIterator[bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
+import sysconfig
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -57,7 +57,7 @@ class Command:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         merged = {**self.environment, **(env or {})}
         process = subprocess.Popen(
-            [sys.executable, "-m", "midthought.cli", *arguments],
+            [Path(sysconfig.get_path("scripts"), "midthought"), *arguments],
             cwd=self.folder,
             env={name: value for name, value in merged.items() if value is not None},
             **{**pipes, **settings},

@@ -275,7 +275,7 @@ def test_on_a_terminal(
 
 
 def _read_all(terminal: int) -> str:
-    pieces = []
+    pieces: list[bytes] = []
     while True:
         try:
             piece = os.read(terminal, 65536)

@@ -149,7 +149,7 @@ def test_the_tail_is_quoted_and_bounded() -> None:
     policy = instructed(message="It ended with {tail}.", tail_chars=12)
     body = continued(policy, 'He said: "Good\nday"\t')
 
-    assert r'It ended with ": \"Good\nday\"\t".' == body["instruction"]
+    assert r'It ended with " \"Good\nday\"\t".' == body["instruction"]
 
 
 @pytest.mark.parametrize(
@@ -164,11 +164,10 @@ def test_the_model_is_told_whether_to_begin_with_a_space(text: str, said: str) -
 
 def test_braces_of_the_reply_stay_as_they_are() -> None:
     """A reply that holds `{seam}` does not become part of the template."""
-    policy = instructed(message="{tail}{seam}", seam_space="!", tail_chars=20)
+    policy = instructed(message="{tail}{seam}", seam_space="!", tail_chars=18)
+    body = continued(policy, "And so x {seam} {tail} y ")
 
-    assert (
-        '"x {seam} {tail} y "!' == continued(policy, "So x {seam} {tail} y ")["instruction"][-21:]
-    )
+    assert '"x {seam} {tail} y "!' == body["instruction"]
 
 
 def test_a_prefill_says_nothing() -> None:

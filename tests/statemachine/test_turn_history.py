@@ -129,12 +129,28 @@ def test_thinking_and_a_call_after_an_instruction() -> None:
     assert [
         assistant(("thinking", "hm"), ("text", TEXT + "Six."), ("tool_use", "{}")),
     ] == history.message  # fmt: skip
-    assert assistant(("thinking", "hm"), ("text", TEXT.rstrip())) == history.messages[0]
-    assert assistant(("text", " Six."), ("thinking", "ah"), ("tool_use", "{}")) in (
-        history.messages[2], assistant(*sorted(history.messages[2]["content"])),
-    ) or [("thinking", "ah"), ("text", " Six."), ("tool_use", "{}")] == (
-        history.messages[2]["content"]
-    )  # fmt: skip
+    assert [
+        assistant(("thinking", "hm"), ("text", TEXT.rstrip())),
+        assistant(("thinking", "ah"), ("text", " Six."), ("tool_use", "{}")),
+    ] == history.messages[::2]
+
+
+def test_thinking_that_came_after_the_rest() -> None:
+    """Thinking that an answer had behind its text stays behind it."""
+    play = Play()
+    play.say(TEXT)
+    play.cut()
+    play.sleep()
+    play.say("Six.")
+    play.close()
+    play.think("ah", 1, signature="sig")
+    play.call("{}", 2)
+    play.stop("tool_use")
+
+    assert (
+        assistant(("text", " Six."), ("thinking", "ah"), ("tool_use", "{}"))
+        == (play.machine.history.messages[2])
+    )
 
 
 def test_thinking_of_the_first_attempt_that_is_kept() -> None:

@@ -82,14 +82,22 @@ def is_whole(state: State) -> bool:
 
 
 def without_lonely(states: list[State]) -> list[State]:
-    """Without server tools that have no result, and those that were called by one of these."""
+    """Without server tools that have no result, and those that were called by one of these.
+
+    One that waits for the caller's tools has no result yet, and belongs to their calls.
+    """
     tools = [s.part for s in states if s.part.kind == "server_tool" and s.closed]
     ids = [part.id for part in tools]
     callers = {p.id: p.raw["caller"].get("tool_id") for p in tools if "caller" in p.raw}
-    paired = {one for one in ids if ids.count(one) > 1}
+    waiting = {s.part.raw.get("caller", {}).get("tool_id") for s in states if _is_call(s)}
+    paired = {one for one in ids if ids.count(one) > 1 or one in waiting}
     while gone := {one for one in paired if callers.get(one) and callers[one] not in paired}:
         paired -= gone
     return [s for s in states if s.part.kind != "server_tool" or s.part.id in paired]
+
+
+def _is_call(state: State) -> bool:
+    return state.part.kind == "tool_use"
 
 
 def is_prefix(seen: Flat, said: Flat) -> bool:

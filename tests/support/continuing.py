@@ -127,7 +127,8 @@ class Continuing:
             if block["type"] == "text":
                 found = self._find_text(place.number, place.offset, block["text"])
                 if found is None:
-                    raise Garbled(f"the history says {block['text'][-40:]!r}, which was not said so")
+                    said = block["text"][-40:]
+                    raise Garbled(f"the history says {said!r}, which was not said so")
                 place.number, place.offset = found
             else:
                 self._find_part(place, block)
@@ -144,6 +145,8 @@ class Continuing:
         rest = parts[number].text[offset:]
         if rest.startswith(text):
             return number, offset + len(text)
+        if self._variant == "no_leading_space" and (loose := _loosely(rest, text)):
+            return number, offset + loose
         if rest and text.startswith(rest):
             found = self._find_text(number + 1, 0, text[len(rest) :])
             if found is not None:
@@ -164,6 +167,18 @@ class Continuing:
         raise Garbled(f"a {block['type']} block in the history was never said")
 
 
+def _loosely(said: str, text: str) -> int | None:
+    """Where ``text`` ends in ``said``, if it only lacks white space that was left out before."""
+    at = 0
+    for char in text:
+        while at < len(said) and said[at] != char and said[at].isspace():
+            at += 1
+        if at >= len(said) or said[at] != char:
+            return None
+        at += 1
+    return at
+
+
 def _may_be_missing(part: Part) -> None:
     if part.kind not in (*HIDDEN, "other"):
         raise Garbled(f"a {part.kind} part of the reply is missing in the history")
@@ -174,9 +189,8 @@ def _is_same(part: Part, block: Json) -> bool:
         return block["type"] == "thinking" and block["signature"] == part.signature
     if part.kind == "redacted_thinking":
         return block == part.raw
-    return block["type"] == part.raw.get("type") and (
-        part.kind == "other" or part.id in (block.get("id"), block.get("tool_use_id"))
-    )
+    same_id = part.kind == "other" or part.id in (block.get("id"), block.get("tool_use_id"))
+    return bool(block["type"] == part.raw.get("type") and same_id)
 
 
 # --- the rest, as a fresh stream ------------------------------------------------------------------

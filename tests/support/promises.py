@@ -188,8 +188,10 @@ def _goes_on(run: Run, before: Sent, sent: Sent, played: Played) -> None:
     for item in sent.flat:
         if item[0] in ("server_tool", "tool_use"):
             hold(4, item[1] in kept, f"a {item[0]} was shown, but is not carried")
+    # Blank output counts for nothing, and a rolled-back word may have grown.
+    grew = sent.text.rstrip() != before.text.rstrip() and not (run.lane.greedy and rolled_back)
     same = sent.body == before.body
-    hold(4, not (same and sent.flat != before.flat), "output was shown, the request is the same")
+    hold(4, not (same and grew), "output was shown, and the request is the same")
 
 
 # --- 5: bounded -----------------------------------------------------------------------------------
@@ -219,9 +221,10 @@ def _outcome(run: Run) -> None:
     view, reply, arrived = run.ran.view, run.recording.reply, run.arrived
     finished = view.finished
     hold(3, finished is not None, "the turn has no end")
-    if arrived.refusing and not arrived.may_have_stopped:
+    refused = run.last if run.last is not None and run.last.refusing else arrived
+    if refused.refusing and not refused.may_have_stopped:
         hold(3, finished.outcome == "exhausted", "a cut refusal ended as " + finished.outcome)
-        hold(4, len(run.ran.sent) == 1, "a refusal was asked for again")
+        hold(4, refused is run.last, "a refusal was asked for again")
         return
     hold(3, finished.outcome == "completed", f"the turn is {finished.outcome}: {finished.reason}")
     if run.ended_by_calls:

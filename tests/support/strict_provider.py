@@ -39,7 +39,7 @@ CHAT_KEYS = {
     "system": frozenset({"role", "content", "name"}),
 }
 #: Claude 4.5 and before; from 4.6 on the last message may not be the assistant's.
-PREFILL_MODELS = ("claude-2", "claude-3", "claude-sonnet-4-5", "claude-haiku-4-5", "claude-opus-4-5")
+PREFILL_MODELS = ("claude-2", "claude-3", "claude-sonnet-4-5", "claude-haiku-4-5")
 #: Servers of the Chat dialect that go on in a trailing assistant message.
 PREFILL_SERVERS = ("llamacpp",)
 
@@ -107,6 +107,16 @@ class StrictProvider:
                 if not isinstance(block["input"], Mapping):
                     yield f"{where}: input of a tool call must be an object"
         yield from _server_pairs(content, where)
+        yield from self._callers(content, where)
+
+    def _callers(self, content: Any, where: str) -> Iterator[str]:
+        """A tool that another tool of this reply called stands with it."""
+        said = {part.id for part in self.reply.parts} if self.reply is not None else set()
+        here = {block.get("id") for block in content}
+        for block in content:
+            caller = (block.get("caller") or {}).get("tool_id")
+            if caller and caller in said and caller not in here:
+                yield f"{where}: a {block['type']} whose caller {caller!r} is not there"
 
     def _signed(self, block: Json, where: str) -> Iterator[str]:
         if not block.get("signature"):
@@ -213,7 +223,7 @@ def _content(content: Any, where: str) -> Iterator[str]:
 
 
 def _pairs(messages: Any, number: int, where: str) -> Iterator[str]:
-    """Every call of the caller's tools is answered by the very next message, and nothing else is."""
+    """Every call of the caller's tools is answered by the very next message, and no other."""
     called = _ids(messages[number], "tool_use", "id")
     following = messages[number + 1] if number + 1 < len(messages) else None
     answered = _ids(following, "tool_result", "tool_use_id") if following else []

@@ -6,6 +6,7 @@ a request is a flat dict, and a continuation says in plain keys what the engine 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
@@ -128,13 +129,17 @@ def _merged(base: Json, over: Mapping[str, Any]) -> Json:
     return merged
 
 
+@functools.cache
+def _dumped(base: str) -> Json:
+    return load_policy(base).model_dump(mode="json")
+
+
 def policy_of(base: str = "base", **changes: Any) -> Policy:
     """A shipped policy with some tables changed: dicts are merged (``{}`` empties), lists replaced.
 
     Nothing is checked but the structure, so that a test can ask what a strange policy does.
     """
-    data = load_policy(base).model_dump(mode="json")
-    return Policy.model_validate(_merged(data, changes))
+    return Policy.model_validate(_merged(_dumped(base), changes))
 
 
 class Play:

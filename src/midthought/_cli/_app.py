@@ -70,7 +70,7 @@ def demo(
     journal: JournalFile = None,
     as_json: AsJson = False,
 ) -> int:
-    """Break real HTTP streams on purpose, and heal them before your eyes.
+    """Break real HTTP streams and heal them before your eyes.
 
     A scripted upstream on this machine cuts its replies in several ways; the client heals them
     with a shipped policy. Takes about 15 seconds, needs no key and no network. Exit status 0

@@ -192,5 +192,4 @@ def _no_port(port: int, error: OSError) -> CommandError:
 
 def _past_proxies() -> None:
     """This process talks to its own machine only, whatever proxy the environment names."""
-    for name in ("no_proxy", "NO_PROXY"):
-        os.environ[name] = "127.0.0.1"
+    pass

@@ -7,7 +7,9 @@ test framework either.
 from ._answers import Answer
 from ._cases import Case, load_cases
 from ._cut import cut, event_borders, play
+from ._cutter import Cut, Cutter
 from ._errors import PortUnavailable, SceneError, ScriptError, UnsupportedStep, UpstreamError
+from ._local_model import LocalModel, LocalModelUnavailable, local_model_missing
 from ._port import refused_port
 from ._record import RecordedRequest
 from ._script import Attempt, Step
@@ -17,7 +19,11 @@ __all__ = [
     "Answer",
     "Attempt",
     "Case",
+    "Cut",
+    "Cutter",
     "FaultyUpstream",
+    "LocalModel",
+    "LocalModelUnavailable",
     "PortUnavailable",
     "RecordedRequest",
     "SceneError",
@@ -28,6 +34,7 @@ __all__ = [
     "cut",
     "event_borders",
     "load_cases",
+    "local_model_missing",
     "play",
     "refused_port",
 ]

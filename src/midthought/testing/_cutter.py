@@ -194,14 +194,17 @@ class _Handler(BaseHTTPRequestHandler):
             try:
                 upstream.request("POST", cutter._prefix + self.path, body, self._passed_on())
                 with upstream.getresponse() as response:
-                    self._answer(response, cut, split=cutter._split)
+                    whole = self._answer(response, cut, split=cutter._split)
             finally:
                 self.server.forget(connection)
+        if not whole and cut is not None:
+            self._break(cut)
 
     def _passed_on(self) -> dict[str, str]:
         return {k: v for k, v in self.headers.items() if k.lower() not in _NOT_PASSED_ON}
 
-    def _answer(self, response: http.client.HTTPResponse, cut: Cut | None, *, split: bool) -> None:
+    def _answer(self, response: http.client.HTTPResponse, cut: Cut | None, *, split: bool) -> bool:
+        """Pass the answer on; false if the cut came."""
         kind = response.headers.get("content-type", "")
         self.send_response(response.status)
         self.send_header("content-type", kind)
@@ -210,29 +213,28 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if not kind.startswith("text/event-stream"):
             self._chunk(response.read())
-        elif self._stream(_pieces(response, split=split), cut):
-            return
+        elif not self._stream(_pieces(response, split=split), cut):
+            return False
         self.wfile.write(b"0\r\n\r\n")
+        return True
 
     def _stream(self, pieces: Iterator[tuple[bytes, str]], cut: Cut | None) -> bool:
-        """Pass pieces on; true once the cut came."""
+        """Pass pieces on; false once the cut has come."""
         if cut is None:
             for event, _ in pieces:
                 self._chunk(event)
-            return False
+            return True
         left = cut.at
         for event, text in pieces:
             size = 1 if cut.unit == "events" else len(text)
             if left == 0 or size > left:
                 self._chunk(event[: cut.into_event])
-                self._break(cut)
-                return True
+                return False
             self._chunk(event)
             left -= size
             if left == 0 and not cut.into_event:
-                self._break(cut)  # now, not when the next event comes
-                return True
-        return False
+                return False  # now, not when the next event comes
+        return True
 
     def _chunk(self, data: bytes) -> None:
         if data:

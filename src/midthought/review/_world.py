@@ -1,0 +1,136 @@
+"""The upstream of a simulation: for each request, when what arrives and how it ends.
+
+Drawn from a fault model with a seeded source, one per turn, so that a turn is the same whatever the
+others do. A ``Script`` is plain data: the simulator feeds it as events, tests play it as bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Literal, NamedTuple
+
+from ._faults import Faults, Window
+
+__all__ = ["CHARS_PER_TOKEN", "Ending", "Script", "World"]
+
+#: The simulated reply is made of words of this length, white space included.
+CHARS_PER_TOKEN = 5
+_LONGEST = 65_536  # four hexadecimal digits each
+_WORDS = "".join(f"{n:04x} " for n in range(_LONGEST))[: _LONGEST * CHARS_PER_TOKEN]
+
+End = Literal[
+    "whole", "cut", "overloaded", "rate_limited", "server_error", "connect", "stall", "refused"
+]
+
+
+class Ending(NamedTuple):
+    """How an attempt ends."""
+
+    kind: End
+    status: int | None = None
+    """HTTP status, where the request is refused before a stream."""
+    retry_after_s: float | None = None
+
+
+class Script(NamedTuple):
+    """One attempt: tokens ``first`` up to ``last`` of the reply arrive, then the ending.
+
+    Times are seconds after the request was sent.
+    """
+
+    first: int
+    last: int
+    opened_s: float
+    ended_s: float
+    ending: Ending
+
+
+class World:
+    """Upstream as one turn meets it; ``started_s`` is the fleet's time at its beginning."""
+
+    def __init__(self, faults: Faults, seed: int, turn: int) -> None:
+        self._faults = faults
+        self.random = random.Random(f"{seed}/{turn}")
+        self.started_s = turn / faults.turns_per_s
+        self.tokens = self._length()
+
+    def _length(self) -> int:
+        reply = self._faults.reply
+        drawn = reply.tokens * math.exp(self.random.gauss(0.0, reply.spread))
+        return max(1, min(reply.longest, round(drawn)))
+
+    def text(self, first: int, last: int) -> str:
+        """Tokens ``first`` up to ``last`` of the reply: each is another word and a space."""
+        return _WORDS[first * CHARS_PER_TOKEN : last * CHARS_PER_TOKEN]
+
+    @property
+    def whole_s(self) -> float:
+        """How long the turn takes if nothing breaks."""
+        reply = self._faults.reply
+        return reply.first_token_s + self.tokens / reply.tokens_per_s
+
+    def attempt(self, now_s: float, first: int) -> Script:
+        """What a request at ``now_s`` (after the turn's start) gets that goes on at token
+        ``first``."""
+        faults, reply = self._faults, self._faults.reply
+        at = self.started_s + now_s
+        refused = self._refusal(at)
+        if refused is not None:
+            return Script(first, first, 0.05, 0.05, refused)
+        opened = reply.first_token_s
+        last, ending = self.tokens, Ending("whole")
+        hazards: tuple[tuple[float, End], ...] = (
+            (faults.cut_per_token, "cut"),
+            (faults.error_per_token, "overloaded"),
+            (faults.stall_per_token, "stall"),
+        )
+        for hazard, kind in hazards:
+            if hazard:
+                place = first + int(self.random.expovariate(hazard))
+                if place < last:
+                    last, ending = place, Ending(kind)
+        outage = self._next_outage(at + opened)
+        if outage is not None:
+            place = first + int((outage - at - opened) * reply.tokens_per_s)
+            if place < last:
+                last, ending = max(first, place), Ending("cut")
+        return Script(first, last, opened, opened + (last - first) / reply.tokens_per_s, ending)
+
+    def _refusal(self, at: float) -> Ending | None:
+        faults = self._faults
+        for window in faults.windows:
+            if _inside(window, at) and self.random.random() < window.share:
+                return _STATUS[window.kind]._replace(retry_after_s=window.retry_after_s)
+        if faults.refuse_share and self.random.random() < faults.refuse_share:
+            return Ending("rate_limited", 429, faults.refuse_retry_after_s)
+        if faults.connect_share and self.random.random() < faults.connect_share:
+            return Ending("connect")
+        return None
+
+    def _next_outage(self, at: float) -> float | None:
+        starts = (_next_start(w, at) for w in self._faults.windows if w.breaks_streams)
+        return min((start for start in starts if start is not None), default=None)
+
+
+_STATUS = {
+    "overloaded": Ending("overloaded", 529),
+    "rate_limited": Ending("rate_limited", 429),
+    "server_error": Ending("server_error", 500),
+    "connect": Ending("connect"),
+}
+
+
+def _inside(window: Window, at: float) -> bool:
+    since = at - window.first_s
+    if since >= 0 and window.every_s is not None:
+        since %= window.every_s
+    return 0 <= since < window.length_s
+
+
+def _next_start(window: Window, at: float) -> float | None:
+    if at <= window.first_s:
+        return window.first_s
+    if window.every_s is None:
+        return None
+    return window.first_s + math.ceil((at - window.first_s) / window.every_s) * window.every_s
