@@ -13,12 +13,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from _generate_policies import render as policies_page
+from _generate_providers import providers_page
 from _generate_states import states_page
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 
-PAGES: dict[str, Callable[[], str]] = {"policies.md": policies_page, "states.md": states_page}
+PAGES: dict[str, Callable[[], str]] = {
+    "policies.md": policies_page,
+    "providers.md": providers_page,
+    "states.md": states_page,
+}
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)

@@ -13,8 +13,8 @@ same objects in one JSON array. It has no start, no block borders and no end mar
     candidates[].citationMetadata       citations of the text so far
     candidates[].continuationToken      Checkpoint: from here on the reply can be asked for again
     candidates[].finishReason           the stop fact; text may still follow
-    promptFeedback.blockReason          the stop fact: the prompt was refused
     ... one of [stream] failures        the stop fact as Stop.error
+    promptFeedback.blockReason          the stop fact: safety, whatever the reason
     groundingMetadata, finishMessage, … details of the stop fact
     usageMetadata                       usage: a running total
     error, in an object or an array     error, whatever came before
@@ -202,10 +202,9 @@ class GeminiDecoder:
             if isinstance(candidate, Mapping):
                 self._candidate(candidate, out)
         if isinstance(feedback, Mapping) and (reason := word(feedback.get("blockReason"))):
-            # The same word may be a failure where a candidate ends with it (OTHER).
-            stop = self._stops.get(reason, Stop.safety)
+            # Whatever the word: some are failures where a candidate ends with them (OTHER).
             details = {"promptFeedback": dict(feedback)}
-            out.append(StopKnown(self._attempt, stop, reason, details))
+            out.append(StopKnown(self._attempt, Stop.safety, reason, details))
         self._warm()
 
     def _candidate(self, candidate: Json, out: list[Event]) -> None:

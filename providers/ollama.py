@@ -44,7 +44,7 @@ from ._json import REFUSED, decode_json, encode_json
 from ._ndjson import NDJSONFramer
 from ._ollama_request import OllamaRequests
 from ._open_blocks import OpenBlock, OpenBlocks
-from ._sse import Frame, Framer, SSEFramer
+from ._sse import Frame, Framer
 
 __all__ = ["Ollama", "OllamaDecoder", "dialect"]
 
@@ -208,9 +208,8 @@ class Ollama(OllamaRequests, Dialect):
     content_types = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 
     def framer(self, content_type: str, policy: Policy) -> Framer:
-        """Lines, but for a relay that says it sends events."""
-        framer = SSEFramer if content_type == "text/event-stream" else NDJSONFramer
-        return framer(policy.limits.event_bytes)
+        """Lines."""
+        return NDJSONFramer(policy.limits.event_bytes)
 
     def decoder(self, policy: Policy, attempt: int, choices: int = 1) -> OllamaDecoder:
         """A new decoder for one attempt."""

@@ -44,6 +44,7 @@ class Receiver:
         self._ctx = ctx
         self._moves = moves
         self._started = False
+        self._told_opened = False
 
     def take(self, event: Event) -> None:
         """Take an event; one of another attempt, or after the end, is late: counted and dropped."""
@@ -78,7 +79,9 @@ class Receiver:
                 self._fail(FailureKind.premature_end, "a second start event after content")
             return
         self._started = True
-        if ctx.attempt == 0:
+        if not self._told_opened:
+            # Once a turn, from the first attempt that opens.
+            self._told_opened = True
             ctx.out.append(Emit(event))
 
     def _content(self) -> None:

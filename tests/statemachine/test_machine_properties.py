@@ -94,22 +94,26 @@ def seams(draw: st.DrawFn) -> dict[str, Any]:
 
 
 Said = dict[str, Any]
+STRATEGIES = [
+    ["instruct"], ["prefill"], ["prefill", "instruct"], ["resume", "instruct"],
+    ["resume", "prefill"], ["instruct", "prefill", "resume"], ["resume"],
+]  # fmt: skip
 
 
 @st.composite
 def policies(draw: st.DrawFn) -> Said:
     """What a policy says: most of what it can, drawn at random."""
-    often = st.integers(0, 3).map(bool)
+    often = st.sampled_from([True, True, True, False])
     own = [draw(rules(f"own{n}")) for n in range(draw(st.integers(0, 3)))]
-    strategies = draw(st.permutations(["resume", "prefill", "instruct"]))
+    strategies = draw(st.sampled_from(STRATEGIES))
     parallel = not draw(often)
     return {
-        "enabled": draw(st.integers(0, 9)) > 0,
+        "enabled": draw(st.sampled_from([True] * 15 + [False])),
         "rules": own,
         "base_rules": draw(often),
         "limits": {
-            "attempts": draw(st.sampled_from([6, 5, 4, 3, 2, 1])),
-            "wait_s": draw(st.sampled_from([600.0, 600.0, 600.0, 5.0, 0.0])),
+            "attempts": draw(st.sampled_from([6, 6, 6, 5, 4, 3, 2, 1])),
+            "wait_s": draw(st.sampled_from([600.0] * 6 + [5.0, 0.0])),
             "no_progress": draw(st.integers(0, 2)),
             "held_bytes": draw(st.sampled_from([1 << 23, 1 << 23, 1024])),
             "block_bytes": draw(st.sampled_from([0, 0, 0, 60])),
@@ -130,7 +134,7 @@ def policies(draw: st.DrawFn) -> Said:
             "server_tool": {"release": draw(st.sampled_from(["paired", "closed", "turn"]))},
         },
         "continuation": {
-            "strategies": strategies[: draw(st.integers(1, 3))],
+            "strategies": strategies,
             "prefill": {"echoes": draw(st.booleans())},
         },
         "seam": {"prefill": draw(seams()), "instruct": draw(seams())},
@@ -178,7 +182,8 @@ UPSTREAM = (
     step("quiet", ["ping", "unknown", "mark", "stoppable mark"]),
     step("late", [-1, 1]),
     step("break", CUTS),
-    step("break", CUTS + OTHERS),
+    step("break", CUTS),
+    step("break", OTHERS),
 )  # fmt: skip
 HOST = (
     step("sleep"),
@@ -188,8 +193,65 @@ HOST = (
     step("refuse"),
 )
 ENDS = step("cancel") | step("yield")
-CONTENT = UPSTREAM[1:9]
-STEPS = st.lists(st.one_of(*CONTENT, *CONTENT, *CONTENT, *UPSTREAM, *HOST), min_size=8, max_size=40)
+NOISE = st.one_of(*UPSTREAM, *HOST)
+
+PARTS = st.sampled_from(
+    ["One two three ", "four", " five. ", "\n\n", "six and seven ", " ", "eight"]
+)
+#: A block of a grammatical reply, without its index: kind, id, texts, closed.
+BLOCKS = st.one_of(
+    st.tuples(st.just("text"), st.none(), st.lists(PARTS, min_size=1, max_size=4), st.booleans()),
+    st.tuples(
+        st.sampled_from(["text", "thinking", "refusal", "media", "other", "redacted_thinking"]),
+        st.none(), st.lists(PARTS, max_size=3), st.booleans(),
+    ),
+    st.tuples(
+        st.sampled_from(["tool_use", "server_tool"]), st.sampled_from(["s", "t"]),
+        st.sampled_from([[], ["{}"], ['{"a": ', "1}"], ['{"a": ']]), st.booleans(),
+    ),
+)  # fmt: skip
+CUT = step("break", CUTS)
+REPLIES = st.lists(
+    st.tuples(
+        st.lists(BLOCKS, min_size=1, max_size=4), CUT | CUT | CUT | step("break", OTHERS)
+        | step("stop", STOP_NAMES, [True, False]),
+    ), min_size=1, max_size=6,
+)  # fmt: skip
+
+
+def told(replies: Sequence[tuple[Sequence[Step], Step]]) -> list[Step]:
+    """Replies as steps."""
+    steps: list[Step] = []
+    for blocks, end in replies:
+        steps.append(("opened",))
+        for index, (kind, id, texts, closed) in enumerate(blocks):
+            steps.append(("start", kind, index, id))
+            name = "input" if kind in ("tool_use", "server_tool") else "delta"
+            steps += [(name, index, text) for text in texts]
+            if kind == "thinking" and closed:
+                steps.append(("field", index, "signature"))
+            steps += [("close", index)] if closed else []
+        steps.append(end)
+    return steps
+
+
+def disturbed(steps: list[Step], noise: Sequence[tuple[int, Step]]) -> list[Step]:
+    """Steps with others put between them."""
+    for place, other in noise:
+        steps.insert(place, other)
+    return steps
+
+
+#: Nonsense; replies as a provider tells them; and those with nonsense in between.
+STEPS = st.one_of(
+    st.lists(NOISE, max_size=40),
+    REPLIES.map(told),
+    st.builds(
+        disturbed,
+        REPLIES.map(told),
+        st.lists(st.tuples(st.integers(0, 40), NOISE), max_size=4),
+    ),
+)
 
 
 class Watched(Play):

@@ -125,15 +125,20 @@ class Run:
         return "all_or_none" not in self.lane.laid_over
 
 
-def check(run: Run) -> None:
-    """Raise ``BrokenPromise`` for the first promise that does not hold."""
+def check(run: Run, *, counted: bool = True) -> None:
+    """Raise ``BrokenPromise`` for the first promise that does not hold.
+
+    ``counted = False`` where a slow machine may have made a clock run out once more than planned:
+    then attempts, waits and records are not held against the plan.
+    """
     no_half_call(run)
     _requests(run)
-    _bounded(run)
     valid_history(run)
     _outcome(run)
     same_text(run)
-    _records(run)
+    if counted:
+        _bounded(run)
+        _records(run)
 
 
 # --- 4: never sent again, and what is worth keeping goes along ------------------------------------
@@ -227,6 +232,7 @@ def _outcome(run: Run) -> None:
         hold(4, refused is run.last, "a refusal was asked for again")
         return
     hold(3, finished.outcome == "completed", f"the turn is {finished.outcome}: {finished.reason}")
+    hold(8, view.opened <= 1, f"the reply was opened {view.opened} times")
     if run.ended_by_calls:
         hold(3, finished.stop.value == "tool_use", f"stop is {finished.stop.value}")
         return

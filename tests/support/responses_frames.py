@@ -168,7 +168,7 @@ class Stream:
         return self.add("failed", response={**self.response, **ended})
 
 
-# --- what the events say --------------------------------------------------------------------------
+# --- what the events say ------------------------------------------------------------------------
 
 
 def last(events: list[Event]) -> Finished:

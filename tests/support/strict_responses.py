@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 __all__ = ["StrictResponses", "type_faults"]
@@ -26,20 +27,22 @@ ANSWERS = {
     "mcp_approval_request": ("mcp_approval_response", "approval_request_id", "id"),
     "program": ("program_output", "call_id", "call_id"),
 }
-#: Calls of which a history may end with one that is not answered: the caller is to run them.
-CALLERS = frozenset(ANSWERS) - {"program"}
 
 
 @dataclass
 class StrictResponses:
     """Takes or refuses request bodies.
 
-    ``said``: the output items of the reply, for what must come back as it was. ``broken`` ids are of
-    responses that did not complete.
+    ``said``: the output items of each response so far, for what must come back as it was.
+    ``broken`` ids are of responses that did not complete.
     """
 
-    said: list[Json] = field(default_factory=list)
+    said: list[list[Json]] = field(default_factory=list)
     broken: frozenset[str] = frozenset()
+
+    @property
+    def _known(self) -> list[Json]:
+        return [item for response in self.said for item in response]
 
     def faults(self, request: Json) -> list[str]:
         """Why it would refuse this request."""
@@ -78,13 +81,15 @@ class StrictResponses:
         if kind == "message":
             yield from _message(item)
         elif kind == "function_call":
-            if not isinstance(_parsed(item["arguments"]), dict) and item not in self.said:
-                if item["arguments"] not in [one.get("arguments") for one in self.said]:
-                    yield "arguments must be one JSON object"
+            given = item["arguments"]
+            if not isinstance(_parsed(given), dict) and given not in [
+                one.get("arguments") for one in self._known
+            ]:
+                yield "arguments must be one JSON object"
             if not item.get("call_id") or not item.get("name"):
                 yield "a call needs call_id and name"
         elif kind not in (*ANSWERS, "reasoning", *(name for name, _, _ in ANSWERS.values())):
-            if self.said and item not in self.said:
+            if self.said and item not in self._known:
                 yield f"a {kind} that was not said so"
 
     def _reasoning(self, items: list[Any], place: int) -> Iterator[str]:
@@ -93,7 +98,7 @@ class StrictResponses:
         if "summary" not in item:
             yield f"input.{place}: missing required field `summary`"
         if self.said:
-            known = [one for one in self.said if one["type"] == "reasoning"]
+            known = [one for one in self._known if one["type"] == "reasoning"]
             sealed = [one.get("encrypted_content") for one in known]
             if item.get("encrypted_content") not in sealed:
                 yield "The encrypted content could not be verified"
@@ -104,20 +109,19 @@ class StrictResponses:
     def _bound(self, items: list[Any], place: int) -> Iterator[str]:
         """An item that the server knows by its id needs the reasoning that came before it."""
         item = items[place]
-        reason = None
-        for one in self.said:
-            if one["type"] == "reasoning":
-                reason = one["id"]
-            if one.get("id") == item["id"]:
-                break
-        else:
-            return
-        before = [one.get("id") for one in items[:place] if one.get("type") == "reasoning"]
-        if reason is not None and reason not in before:
-            yield (
-                f"Item {item['id']!r} of type {item['type']!r} was provided without its required "
-                f"'reasoning' item: {reason!r}."
-            )
+        for response in self.said:
+            ids = [one.get("id") for one in response]
+            if item["id"] not in ids:
+                continue
+            reasons = [
+                one["id"] for one in response[: ids.index(item["id"])] if one["type"] == "reasoning"
+            ]
+            before = [one.get("id") for one in items[:place] if one.get("type") == "reasoning"]
+            if reasons and reasons[-1] not in before:
+                yield (
+                    f"Item {item['id']!r} of type {item['type']!r} was provided without its "
+                    f"required 'reasoning' item: {reasons[-1]!r}."
+                )
 
 
 def _follows(item: Json) -> bool:
@@ -125,7 +129,7 @@ def _follows(item: Json) -> bool:
     kind = item.get("type", "message")
     if kind == "message":
         return bool(item.get("role") == "assistant" and item.get("status") == "completed")
-    return kind not in {name for name, _, _ in ANSWERS.values()} | {"reasoning_summary"}
+    return kind not in {name for name, _, _ in ANSWERS.values()}
 
 
 def _message(item: Json) -> Iterator[str]:
@@ -137,7 +141,9 @@ def _message(item: Json) -> Iterator[str]:
     if not content:
         yield "a message without content"
     assistant = item["role"] == "assistant"
-    allowed = ("output_text", "refusal") if assistant else ("input_text", "input_image", "input_file")
+    allowed = (
+        ("output_text", "refusal") if assistant else ("input_text", "input_image", "input_file")
+    )
     for part in content:
         if part["type"] not in allowed:
             yield f"a part of type {part['type']!r} in a message of {item['role']}"
@@ -157,7 +163,7 @@ def _parsed(arguments: Any) -> Any:
 
 
 def _unanswered(items: list[Any]) -> Iterator[str]:
-    """Every call is answered somewhere after it, unless the answer comes by the model's own item."""
+    """Every call is answered somewhere after it; a program may wait for calls of its own."""
     for place, item in enumerate(items):
         if (kind := item.get("type")) not in ANSWERS:
             continue
@@ -170,24 +176,31 @@ def _unanswered(items: list[Any]) -> Iterator[str]:
             yield f"No tool output found for {kind} {item.get(own)}."
 
 
+@cache
+def _sdk_type() -> Any:
+    try:
+        from openai.types.responses.response_input_item_param import ResponseInputItemParam
+    except ImportError:
+        return None
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(ResponseInputItemParam)
+
+
 def type_faults(items: list[Any]) -> list[str]:
     """What the SDK's own request types say against these items; empty where it is not installed.
 
     A message of the assistant without id and status is what the API takes for a partial one,
     although the SDK's type of output messages asks for both: they are lent to it.
     """
-    try:
-        from openai.types.responses.response_input_item_param import ResponseInputItemParam
-    except ImportError:
-        return []
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
-    found = []
-    for item in items:
+    adapter, found = _sdk_type(), []
+    for item in items if adapter is not None else ():
         if item.get("type") == "message" and isinstance(item["content"], list):
             item = {"id": "msg", "status": "completed", **item}
         try:
-            TypeAdapter(ResponseInputItemParam).validate_python(item)
+            adapter.validate_python(item)
         except ValidationError as error:
             found.append(f"{item.get('type')}: {error.errors()[0]['msg']} and others")
     return found

@@ -1,4 +1,4 @@
-"""A proxy in front of a real server that breaks its streams where it is told: a reset is a TCP reset.
+"""A proxy in front of a real server that breaks its streams where it is told, for real.
 
 It reads event streams event by event and passes them on as they come. ``split_tokens`` sends every
 piece of text character by character, as gateways that re-chunk do, so that a cut can fall inside a

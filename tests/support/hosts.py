@@ -1,0 +1,128 @@
+"""One turn on a real client: sync, asyncio and trio from one call, over real sockets.
+
+``play`` drives the turn, checks the events' grammar, and gives back what a caller has. ``each`` is
+called after every event and may cancel, abort, yield, break or raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import anyio
+from caller_view import CallerView
+
+import midthought
+from midthought.policies import Policy
+
+__all__ = ["HOSTS", "Host", "Played", "play"]
+
+Host = Literal["sync", "asyncio", "trio"]
+HOSTS: tuple[Host, ...] = ("sync", "asyncio", "trio")
+
+#: Called with each event and the running stream; ``False`` leaves the loop.
+Each = Callable[[Any, Any], bool | None]
+
+
+@dataclass
+class Played:
+    """What became of a turn."""
+
+    view: CallerView
+    events: list[Any] = field(default_factory=list)
+    records: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    turn: Any = None
+
+    def records_of(self, name: str) -> list[Mapping[str, Any]]:
+        """Fields of the records with this name."""
+        return [fields for found, fields in self.records if found == name]
+
+    @property
+    def text(self) -> str:
+        """Visible text."""
+        return self.view.text
+
+    @property
+    def outcome(self) -> str:
+        """As the last event says, else as the turn says."""
+        finished = self.view.finished
+        return str(finished.outcome if finished is not None else self.turn.outcome)
+
+    @property
+    def states(self) -> list[tuple[str, str, str]]:
+        """Changes of state: source, trigger, state."""
+        names = ("source", "trigger", "state")
+        changes = (e for e in self.events if type(e).__name__ == "StateChanged")
+        return [tuple(getattr(e, n) for n in names) for e in changes]  # type: ignore[misc]
+
+
+def play(
+    host: Host,
+    policy: Policy,
+    url: str,
+    request: Mapping[str, Any],
+    *,
+    each: Each | None = None,
+    choices: int = 1,
+    played: Played | None = None,
+    client: Any = None,
+    **settings: Any,
+) -> Played:
+    """Run one turn to its end, or until ``each`` leaves it.
+
+    ``played`` may be given to look at it from another thread; ``client`` to use one again (sync
+    only); ``settings`` go to the client.
+    """
+    played = played or Played(CallerView(choices=choices))
+    settings.setdefault("api_key", "not-a-key")
+    settings.setdefault("rng", lambda: 0.5)
+    settings["on_record"] = lambda name, fields: played.records.append((name, fields))
+    if host == "sync":
+        _play_sync(played, policy, url, request, each, client, settings)
+    else:
+        anyio.run(_play_async, played, policy, url, request, each, settings, backend=host)
+    return played
+
+
+def _play_sync(
+    played: Played,
+    policy: Policy,
+    url: str,
+    request: Mapping[str, Any],
+    each: Each | None,
+    client: Any,
+    settings: dict[str, Any],
+) -> None:
+    own = client or midthought.Client(policy, base_url=url, **settings)
+    try:
+        call = own.prepare(request)
+        with own.stream(call) as stream:
+            played.turn = stream.turn
+            for event in stream:
+                played.events.append(event)
+                played.view.take(event)
+                if each is not None and each(event, stream) is False:
+                    break
+    finally:
+        if client is None:
+            own.close()
+
+
+async def _play_async(
+    played: Played,
+    policy: Policy,
+    url: str,
+    request: Mapping[str, Any],
+    each: Each | None,
+    settings: dict[str, Any],
+) -> None:
+    async with midthought.AsyncClient(policy, base_url=url, **settings) as client:
+        call = client.prepare(request)
+        async with client.stream(call) as stream:
+            played.turn = stream.turn
+            async for event in stream:
+                played.events.append(event)
+                played.view.take(event)
+                if each is not None and each(event, stream) is False:
+                    break
