@@ -5,7 +5,8 @@ software-agent-sdk #1754, hermes-agent #102282):
 
     reasoning            signed (encrypted_content), and only before an item that is whole
     ids                  an item whose id is known may not come without its reasoning, so without
-                         that the id goes, or the item where it cannot do without
+                         that the id goes, or the item where it cannot do without; but a call that
+                         the caller has stays, whatever comes of it
     message              whole: with id and status, in the place after its reasoning; partial, or
                          joined of two attempts: neither
     blank text           left out
@@ -32,13 +33,15 @@ __all__ = ["answer", "history_items", "without_reasoning"]
 
 Json = dict[str, Any]
 
-#: Items that the API takes without an id (openai 3.57.0, types/responses/response_input_item.py).
+#: Items that the API takes without an id (openai 3.57.0, types/responses/response_input_item.py; for
+#: local_shell_call codex, which sends it so).
 _ID_OPTIONAL: Final = frozenset(
     {
         "apply_patch_call",
         "compaction",
         "custom_tool_call",
         "function_call",
+        "local_shell_call",
         "message",
         "shell_call",
         "shell_call_output",
@@ -63,6 +66,8 @@ class _Piece(msgspec.Struct):
     whole: bool = True
     needs: str | None = None
     """The reasoning item that it belongs to."""
+    called: bool = False
+    """The caller is to answer it."""
 
 
 def history_items(blocks: Sequence[Block], policy: Policy) -> list[Json]:
@@ -121,7 +126,7 @@ def _call(block: Block, policy: Policy) -> _Piece | None:
     elif wire == "custom_tool_call":
         data["input"] = block.text
         data.pop("status", None)
-    return _Piece(data, block.attempt, needs=block.parent)
+    return _Piece(data, block.attempt, needs=block.parent, called=True)
 
 
 def _verbatim(block: Block, policy: Policy) -> _Piece | None:
@@ -196,9 +201,9 @@ def _bound(pieces: Iterable[_Piece]) -> list[Json]:
             reasons.add(item.get("id"))
         elif not piece.whole or (piece.needs is not None and piece.needs not in reasons):
             unbound = _unbound(item)
-            if unbound is None:
+            if unbound is None and not piece.called:
                 continue
-            item = unbound
+            item = unbound or item
         items.append(item)
     return items
 

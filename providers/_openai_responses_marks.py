@@ -25,13 +25,14 @@ class Checkpoints:
     reasoning is finished there, so that the whole reply, asked for again, repeats open text only.
     """
 
-    __slots__ = ("_attempt", "_chars", "_id", "_solid", "active")
+    __slots__ = ("_attempt", "_chars", "_id", "_last", "_solid", "active")
 
     def __init__(self, attempt: int) -> None:
         self._attempt = attempt
         self._id = ""
         self._solid = False
         self._chars = 0
+        self._last = -1
         self.active = False
         """The response can be resumed."""
 
@@ -41,7 +42,7 @@ class Checkpoints:
         stored = response.get("background") is True and response.get("store") is not False
         self.active = stored and isinstance(response_id, str) and bool(response_id)
         if self.active:
-            self._id, self._solid = str(response_id), False
+            self._id, self._solid, self._last = str(response_id), False, -1
             self._set(number, out)
 
     def item(self, number: Any, out: list[Event]) -> None:
@@ -59,8 +60,13 @@ class Checkpoints:
         """Something that is no reasoning is finished."""
         self._solid = True
 
+    def done(self, number: Any, out: list[Event]) -> None:
+        """An output item ended with the event of this number."""
+        if self.active:
+            self._set(number, out)
+
     def _set(self, number: Any, out: list[Event]) -> None:
-        if isinstance(number, int) and number >= 0:
-            self._chars = 0
+        if isinstance(number, int) and number > self._last:
+            self._chars, self._last = 0, number
             handle = {"id": self._id, "sequence_number": number, "poll": not self._solid}
             out.append(Checkpoint(self._attempt, handle))

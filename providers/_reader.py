@@ -19,6 +19,7 @@ from typing import Final
 
 from midthought.policies import FailureKind, Policy, Stop
 from midthought.statemachine import (
+    BlockDelta,
     Event,
     Failure,
     Finished,
@@ -111,8 +112,22 @@ class AttemptReader:
             self._collect(data, out)
             return out
         frames, fault = self._frames(data)
+        decode = self._decode
         for frame in frames:
-            self._take(frame, out)
+            if frame.data:
+                before = len(out)
+                signal = decode(frame, out)
+                # The hot path ends here: more of a block says nothing about the attempt's end.
+                if (
+                    signal is None
+                    and self._head is None
+                    and len(out) == before + 1
+                    and type(out[before]) is BlockDelta
+                ):
+                    continue
+                self._judge(frame, signal, before, out)
+            else:
+                self._without_data(frame, out)
             if self.finished:
                 return out
         if fault is not None:
@@ -191,15 +206,14 @@ class AttemptReader:
             return fault.frames, fault
 
     def _take(self, frame: Frame, out: list[Event]) -> None:
-        if not frame.data:
+        if frame.data:
+            before = len(out)
+            self._judge(frame, self._decode(frame, out), before, out)
+        else:
             self._without_data(frame, out)
-            return
-        before = len(out)
-        signal = self._decode(frame, out)
-        # The hot path ends here: one event that says nothing about the attempt's end.
-        if signal is None and self._head is None and len(out) == before + 1:
-            if type(out[before]) is not StopKnown:
-                return
+
+    def _judge(self, frame: Frame, signal: Signal, before: int, out: list[Event]) -> None:
+        """What a frame's events, those from ``before`` on, and its signal say about the attempt."""
         self._look(before, out)
         if signal is not None and not self.finished:
             self._act(signal, frame, out)

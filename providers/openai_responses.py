@@ -217,6 +217,7 @@ class ResponsesDecoder:
         if isinstance(item := body.get("item"), Mapping):
             self._begin(out)
             self._blocks.item_done(body, item, out)
+            self._marks.done(body.get("sequence_number"), out)
         return None
 
     def _part_added(self, body: Json, out: list[Event]) -> Signal:

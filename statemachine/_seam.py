@@ -33,8 +33,8 @@ def split_word(text: str, most: int) -> tuple[str, str]:
     if not text or text[-1].isspace():
         return text, ""
     if text.isascii():
-        at = max(text.rfind(" "), text.rfind("\n"), text.rfind("\t")) + 1
-        return (text[:at], text[at:]) if len(text) - at <= most else (text, "")
+        word = text.rsplit(None, 1)[-1]
+        return (text[: -len(word)], word) if len(word) <= most else (text, "")
     found = _LAST_WORD.search(text, max(0, len(text) - most - 1))
     if found is None or len(text) - found.start() > most:
         return text, ""

@@ -62,7 +62,9 @@ def _policy() -> Policy:
     quick = {
         name: spec.model_copy(update={"initial_s": 0.001}) for name, spec in policy.backoff.items()
     }
-    ask = Rule(name="smaller", on=Condition(failure=(FailureKind.request_too_large,)), action="compact")
+    ask = Rule(
+        name="smaller", on=Condition(failure=(FailureKind.request_too_large,)), action="compact"
+    )
     clocks = policy.clocks.model_copy(update={"liveness_s": 1.0})
     return policy.model_copy(
         update={"backoff": quick, "rules": (ask, *policy.rules), "clocks": clocks}

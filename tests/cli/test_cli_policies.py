@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -129,6 +130,18 @@ def test_help_goes_to_stdout(command: Command) -> None:
 
         assert (0, "") == (done.code, done.err)
         assert done.out.startswith(f"Usage: midthought {name} ")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a closed pipe is another error there")
+@pytest.mark.parametrize("arguments", [["--version"], ["policies"], ["schema"], ["run", "--help"]])
+def test_nobody_reads(command: Command, arguments: list[str]) -> None:
+    """With a stdout that nobody reads, a command ends with 1 and says nothing."""
+    read, write = os.pipe()
+    os.close(read)
+    process = command.start(*arguments, stdout=write)
+    os.close(write)
+
+    assert (b"", 1) == (process.stderr.read(), process.wait())
 
 
 @pytest.mark.parametrize("missing", ["typer", "rich"])

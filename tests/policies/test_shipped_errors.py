@@ -2,7 +2,6 @@
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,7 +12,6 @@ from midthought.policies import Policy, load_policy
 from midthought.providers import AttemptReader, get_dialect
 from midthought.statemachine import Failure, Finished
 
-ERRORS = Path(__file__).parents[3] / "shared" / "corpus" / "errors"
 JSON = ("content-type", "application/json")
 DAY = "Tue, 01 Dec 2026"
 SSE = ("content-type", "text/event-stream")
@@ -316,57 +314,3 @@ def test_http2_codes() -> None:
 def test_waits_that_are_told(headers: Any, body: Any, wait_s: float | None) -> None:
     """A wait is read from the milliseconds, seconds, date or message, in this order."""
     assert wait_s == answered("openai-chat", 429, body, headers).retry_after_s
-
-
-RECORDED = {
-    "anthropic-400-anthropic-handles-empty-string-content": "invalid_request",
-    "anthropic-400-context-overflow": "context_overflow",
-    "anthropic-401-": "auth",
-    "anthropic-404-": "not_found",
-    "azure-429-": "rate_limited",
-    "deepseek-400-context-overflow": "context_overflow",
-    "deepseek-401-": "auth",
-    "groq-400-": "not_found",
-    "groq-401-": "auth",
-    "ollama-404-": "not_found",
-    "ollama-cloud-400-context-overflow": "context_overflow",
-    "ollama-cloud-401-": "auth",
-    "openai-400-cassettes": "invalid_request",
-    "openai-400-encodes": "invalid_request",
-    "openai-400-image-edit": "invalid_request",
-    "openai-400-object": "invalid_request",
-    "openai-400-openai-completions": "not_found",
-    "openai-400-streaming": "not_found",
-    "openai-400-test-call": "invalid_request",
-    "openai-400-test-model-not-found": "not_found",
-    "openai-401-": "auth",
-    "openai-404-": "not_found",
-    "openai-codex-401-": "auth",
-    "openrouter-400-context-overflow": "context_overflow",
-    "openrouter-400-": "invalid_request",
-    "openrouter-401-": "auth",
-    "openrouter-403-": "auth",
-    "openrouter-404-": "not_found",
-    "openrouter-429-": "rate_limited",
-    "perplexity-400-context-overflow": "context_overflow",
-    "perplexity-401-": "auth",
-    "reported-anthropic-400-prefill-rejected": "prefill_rejected",
-    "reported-anthropic-529-": "overloaded",
-    "together-401-": "auth",
-    "xai-400-": "invalid_request",
-    "xai-404-": "not_found",
-}
-
-
-@pytest.mark.skipif(not ERRORS.is_dir(), reason="needs the recorded errors beside the project")
-def test_recorded_errors() -> None:
-    """Recorded errors of both dialects land on the kind that a person read from their bodies."""
-    for start, kind in RECORDED.items():
-        paths = sorted(ERRORS.glob(f"{start}*.json"))
-        assert paths, start
-        for path in paths:
-            longer = [other for other in RECORDED if path.stem.startswith(other)]
-            record = json.loads(path.read_text("utf-8"))
-            policy = "anthropic" if "anthropic" in start else "openai-compatible"
-            failure = answered(policy, record["status"], record["body"])
-            assert (path.stem, RECORDED[max(longer, key=len)]) == (path.stem, failure.kind), kind

@@ -111,8 +111,8 @@ def _run(recording: Recording, lane: Lane, host: Host, cuts: list[float], fault:
     request = request_of(lane, recording)
     with FaultyUpstream(answer) as server:
         play(host, policy, server.url, request, played=ran.played)
-    run = Run(recording, lane, ran, upstream, tuple(places), fault, request)
-    check(run, counted=fault != "stall")
+    punctual = fault != "stall"
+    check(Run(recording, lane, ran, upstream, tuple(places), fault, request, punctual))
 
 
 @pytest.mark.parametrize("host", HOSTS)

@@ -76,7 +76,7 @@ def test_words_of_an_error_event_that_is_no_json() -> None:
 
 
 @pytest.mark.parametrize(
-    "odd", [{"this": [{"is": 1}]}, ["x"], "word", 1, None, {"error": None}, {"responseid": 1}]
+    "odd", [{"this": [{"is": 1}]}, ["x"], '"word"', 1, None, {"error": None}, {"responseid": 1}]
 )
 def test_what_is_no_response_is_passed_on(odd: Any) -> None:
     """Another object in the stream is handed on as it came, and is no reply by itself."""
@@ -156,8 +156,8 @@ _JUNK = st.recursive(
         st.lists(inner, max_size=2),
         st.dictionaries(
             st.sampled_from(
-                ["text", "thought", "thoughtSignature", "functionCall", "name", "partialArgs"]
-                + ["willContinue", "jsonPath", "stringValue", "inlineData", "executableCode"]
+                "text thought thoughtSignature functionCall name partialArgs willContinue "
+                "jsonPath stringValue inlineData executableCode".split()
             ),
             inner,
             max_size=3,
@@ -190,7 +190,7 @@ def test_nothing_raises_and_the_events_are_valid(replies: list[Any], size: int) 
         assert only(events, StopKnown)
 
 
-# --- errors over HTTP ------------------------------------------------------------------------------
+# --- errors over HTTP -----------------------------------------------------------------------------
 
 
 def _answered(status: int, body: Any, used: Any = POLICY) -> Any:

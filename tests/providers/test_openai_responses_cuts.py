@@ -106,10 +106,9 @@ def _history(twin: ResponsesTwin, upstream: Upstream) -> None:
 
 def _call(item: Mapping[str, Any]) -> Any:
     """The id of a call that the caller is to answer."""
-    if item["type"] == "mcp_approval_request":
-        return item["id"]
-    called = item["type"].endswith("_call") and item["type"] != "tool_search_call"
-    return item.get("call_id") if called else None
+    if item["type"] not in (*CALLS, "custom_tool_call"):
+        return None
+    return item["id" if item["type"] == "mcp_approval_request" else "call_id"]
 
 
 def _whole_calls(said: Said, cut: int) -> list[str]:

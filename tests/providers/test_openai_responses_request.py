@@ -329,6 +329,16 @@ def test_calls_whose_reasoning_is_left_out_have_no_id() -> None:
     assert ("call_1", False) == (call["call_id"], "id" in call)
 
 
+def test_calls_that_need_their_id_stay() -> None:
+    """A call that the caller was shown has to be in the history, whatever its reasoning is."""
+    asked = done_item(item("mcp_approval_request"), name="f", arguments="{}", server_label="s")
+    shell = done_item(item("local_shell_call"), call_id="c", action={"command": ["ls"]})
+    stream = Stream().created().reasoning("Hm", signature=None).done(asked, 1).done(shell, 2)
+    made = DIALECT.messages(kept(stream), POLICY)
+
+    assert [(asked["id"], None), (None, "c")] == [(i.get("id"), i.get("call_id")) for i in made]
+
+
 @pytest.mark.parametrize(
     "call",
     [

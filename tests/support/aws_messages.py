@@ -36,7 +36,11 @@ def event(name: str, payload: Any) -> bytes:
         ":content-type": "application/json",
         ":message-type": "event",
     }
-    return message(headers, json.dumps(payload, ensure_ascii=False).encode())
+    try:
+        data = json.dumps(payload, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # half an emoji
+        data = json.dumps(payload).encode()
+    return message(headers, data)
 
 
 def chunk(inner: Any) -> bytes:

@@ -1,5 +1,6 @@
 """What the reader makes of bytes in any dialect, and each way to split a stream into reads."""
 
+import functools
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -11,12 +12,15 @@ from midthought.policies import Policy, load_policy
 from midthought.providers import AttemptReader, get_dialect
 from midthought.statemachine import Event, StopKnown
 
-__all__ = ["calls_of", "cuts", "read", "reply_of", "text_of_kind"]
+__all__ = ["calls_of", "cuts", "read", "reply_of", "shipped", "text_of_kind"]
+
+
+shipped = functools.cache(load_policy)
 
 
 def read(policy: Policy | str, chunks: Iterable[bytes], content_type: str) -> list[Event]:
     """Everything one attempt says about a stream that ends in an orderly way."""
-    used = load_policy(policy) if isinstance(policy, str) else policy
+    used = shipped(policy) if isinstance(policy, str) else policy
     reader = AttemptReader(used, get_dialect(used.dialect), 0)
     events = reader.response(200, [("content-type", content_type)])
     for chunk in chunks:

@@ -20,7 +20,7 @@ from sse_frames import Frame, split_frames
 from strict_responses import StrictResponses, type_faults
 from twin import JSON, Answer, Twin, sse
 
-from midthought.statemachine import Send
+from midthought.statemachine import Effect, Send, StopUpstream
 
 __all__ = ["Asked", "ResponsesTwin", "Said", "Unit", "Upstream", "said_by"]
 
@@ -309,6 +309,17 @@ class ResponsesTwin(Twin):
 
     send: Send | None = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.stopped: list[tuple[str, str | None]] = []
+        """The provider's stop calls: method and path."""
+
     def _exchange(self, send: Send) -> None:
         self.send = send
         super()._exchange(send)
+
+    def _order(self, effect: Effect) -> None:
+        if isinstance(effect, StopUpstream):
+            self.stopped.append((effect.request.method, effect.request.path))
+        else:
+            super()._order(effect)

@@ -107,8 +107,13 @@ class StrictResponses:
             yield f"{where} was provided without its required following item."
 
     def _bound(self, items: list[Any], place: int) -> Iterator[str]:
-        """An item that the server knows by its id needs the reasoning that came before it."""
+        """An item that the server knows by its id needs the reasoning that came before it.
+
+        A request for approval has no other name, so it has to come with it.
+        """
         item = items[place]
+        if item["type"] == "mcp_approval_request":
+            return
         for response in self.said:
             ids = [one.get("id") for one in response]
             if item["id"] not in ids:
@@ -190,15 +195,16 @@ def _sdk_type() -> Any:
 def type_faults(items: list[Any]) -> list[str]:
     """What the SDK's own request types say against these items; empty where it is not installed.
 
-    A message of the assistant without id and status is what the API takes for a partial one,
-    although the SDK's type of output messages asks for both: they are lent to it.
+    The API takes messages and calls of the local shell without an id (codex sends them so), which
+    the SDK's types ask for: it is lent to them.
     """
     from pydantic import ValidationError
 
     adapter, found = _sdk_type(), []
     for item in items if adapter is not None else ():
-        if item.get("type") == "message" and isinstance(item["content"], list):
-            item = {"id": "msg", "status": "completed", **item}
+        said = item.get("type") == "message" and isinstance(item["content"], list)
+        if said or item.get("type") == "local_shell_call":
+            item = {"id": "lent", "status": "completed", **item}
         try:
             adapter.validate_python(item)
         except ValidationError as error:

@@ -151,28 +151,32 @@ def _within(option: str, value: int | None, least: int, most: int) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """Run one command; returns the exit status."""
+    try:
+        status = _run_command(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read has gone; the interpreter must not try to write what is left.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return status
+
+
+def _run_command(arguments: Sequence[str]) -> int:
+    if not arguments:
+        print(help_pages()["midthought"], file=sys.stderr)
+        return 2
     command = typer.main.get_command(app)
     try:
-        if not arguments:
-            print(help_pages()["midthought"], file=sys.stderr)
-            return 2
         status = command.main(list(arguments), prog_name="midthought", standalone_mode=False)
-        sys.stdout.flush()
         return int(status or 0)
     except _UsageError as error:
         return _refuse(_usage(error))
     except _ClickException as error:
-        return _refuse(CommandError(error.format_message(), "midthought --help"))
-    except typer.Exit as error:
-        return int(error.exit_code)
+        return _refuse(CommandError(error.format_message(), "see midthought --help"))
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except Interrupted as error:
         return error.code
-    except BrokenPipeError:
-        # Whoever read has gone; the interpreter must not try to flush what is left.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
     except Exception as error:
         known = explained(error)
         if known is None:

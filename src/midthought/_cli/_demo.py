@@ -141,7 +141,7 @@ def _request(scene: Scene) -> dict[str, Any]:
 
 def _shipped(name: str) -> Policy:
     """The policy that ships under this name, whatever the user's folders hold."""
-    return load_policy(name)
+    return load_policy(Path(str(resources.files("midthought.policies"))) / f"{name}.toml")
 
 
 def _shortened(name: str, *, fast: bool, liveness_s: float | None = None) -> Policy:

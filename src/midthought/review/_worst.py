@@ -1,0 +1,122 @@
+"""The worst case of a policy: how many requests, how long the waits, whatever upstream does.
+
+Upper bounds by exact dynamic programming over counters: a counter is a rule's own limit or a budget
+that rules share. Adversary: each use of a counter waits as long as its backoff can, or as long as a
+hint may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from midthought.policies import ACTIONS, Policy, Rule
+from midthought.statemachine import longest_delay_s
+
+__all__ = ["Counter", "WorstCase", "counters", "worst_case"]
+
+#: Stands for "no bound of its own" in a counter; ``limits.attempts`` bounds every turn.
+UNBOUNDED = 1_000_000
+
+
+class Counter(NamedTuple):
+    """Uses of one budget, or of one rule without a budget."""
+
+    name: str
+    limit: int
+    rules: tuple[Rule, ...]
+    limit_s: float | None
+
+
+class WorstCase(NamedTuple):
+    """Bounds of a turn."""
+
+    requests: int
+    wait_s: float
+    """All waits, without hints of the provider, jitter at its most."""
+    plain_wait_s: float
+    """The same without jitter."""
+    hinted_wait_s: float
+    """With a hint of ``limits.max_retry_after_s`` at each use."""
+    repeats: int
+    """Requests that may pay again for output that was paid and dropped."""
+
+
+def counters(policy: Policy) -> tuple[Counter, ...]:
+    """Every counter that bounds the requests of a turn."""
+    budgets: dict[str, list[Rule]] = {}
+    found: list[Counter] = []
+    for rule in policy.rules:
+        if ACTIONS[rule.action].how in ("stop", "finish"):
+            continue
+        if rule.budget is not None:
+            budgets.setdefault(rule.budget, []).append(rule)
+        else:
+            limit = UNBOUNDED if rule.limit is None else rule.limit
+            found.append(Counter(rule.name, limit, (rule,), rule.limit_s))
+    for name, rules in budgets.items():
+        limits = [rule.limit for rule in rules]
+        own = sum(n for n in limits if n is not None) if None not in limits else UNBOUNDED
+        found.append(
+            Counter(f"budget {name}", min(policy.budgets[name].limit, own), tuple(rules), None)
+        )
+    return tuple(found)
+
+
+def worst_case(policy: Policy) -> WorstCase:
+    """The bounds; the engine's own checks of ``limits`` are taken into account."""
+    most = policy.limits.attempts - 1
+    if not policy.enabled:
+        return WorstCase(1, 0.0, 0.0, 0.0, 0)
+    found = counters(policy)
+    uses = min(most, sum(counter.limit for counter in found))
+    hint = policy.limits.max_retry_after_s
+    hint += policy.limits.retry_after_jitter * min(hint, 1.0)
+    repeats = sum(
+        counter.limit
+        for counter in found
+        if any(ACTIONS[r.action].how in ("retry", "again", "replay") for r in counter.rules)
+    )
+    cap = policy.limits.wait_s
+    return WorstCase(
+        requests=1 + uses,
+        wait_s=min(cap, _longest(policy, found, most, None, jitter=True)),
+        plain_wait_s=min(cap, _longest(policy, found, most, None, jitter=False)),
+        hinted_wait_s=min(cap, _longest(policy, found, most, hint, jitter=True)),
+        repeats=min(most, repeats),
+    )
+
+
+def _longest(
+    policy: Policy, found: Sequence[Counter], most: int, hint: float | None, *, jitter: bool
+) -> float:
+    best = [0.0] * (most + 1)
+    for counter in found:
+        waits = _waits(policy, counter, min(most, counter.limit), hint, jitter=jitter)
+        best = [
+            max(best[total - n] + waits[n] for n in range(min(total, len(waits) - 1) + 1))
+            for total in range(most + 1)
+        ]
+    return best[most]
+
+
+def _waits(
+    policy: Policy, counter: Counter, limit: int, hint: float | None, *, jitter: bool
+) -> list[float]:
+    """``[k]``: the longest that k uses of this counter can wait together."""
+    sums = [0.0]
+    for use in range(1, limit + 1):
+        longest = max(_wait(policy, rule, use, jitter=jitter) for rule in counter.rules)
+        sums.append(sums[-1] + max(longest, hint or 0.0))
+    if counter.limit_s is None:
+        return sums
+    # No use begins later than limit_s after the first: only the last wait reaches beyond it.
+    last = max((b - a for a, b in zip(sums, sums[1:], strict=False)), default=0.0)
+    return [min(total, counter.limit_s + last) for total in sums]
+
+
+def _wait(policy: Policy, rule: Rule, use: int, *, jitter: bool) -> float:
+    if rule.backoff is None:
+        return 0.0
+    spec = policy.backoff[rule.backoff]
+    return longest_delay_s(spec if jitter else spec.model_copy(update={"jitter": "none"}), use)
