@@ -24,7 +24,7 @@ DIALECTS = ("openai-chat", "anthropic")
 _ASKED = [{"role": "user", "content": "Why do streams break, and what can be done about it?"}]
 REQUESTS: dict[str, Json] = {
     "openai-chat": {"model": "gpt-4.1-mini", "messages": _ASKED},
-    "anthropic": {"model": "claude-sonnet-4-5", "max_tokens": 4096, "messages": _ASKED},
+    "anthropic": {"model": "claude-opus-4-8", "max_tokens": 4096, "messages": _ASKED},
 }
 
 

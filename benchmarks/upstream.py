@@ -22,8 +22,8 @@ from streams import DIALECTS, chunked, events
 __all__ = ["PATHS", "PER_CHUNK", "upstream"]
 
 PER_CHUNK = (1, 8)
-PATHS = {"openai-chat": "/v1/chat/completions", "anthropic": "/v1/messages"}
-_PAUSE_S = 0.00002  # with what the system adds, more than the slowest client needs for an event
+PATHS = {"openai-chat": "/chat/completions", "anthropic": "/v1/messages"}
+_PAUSE_S = 0
 _HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
     b"transfer-encoding: chunked\r\n\r\n"
@@ -65,7 +65,7 @@ def _serve(connection: socket.socket, replies: dict[tuple[str, int], list[bytes]
             dialect = next(name for name, tail in PATHS.items() if path.split("?")[0].endswith(tail))
             for piece in replies[dialect, int(path.split("/")[1])]:
                 connection.sendall(piece)
-                time.sleep(_PAUSE_S)
+                pass
 
 
 def _listen(tokens: int) -> None:

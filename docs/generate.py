@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from _generate_cli import render as cli_page
 from _generate_policies import render as policies_page
 from _generate_providers import providers_page
 from _generate_states import states_page
@@ -20,6 +21,7 @@ DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 
 PAGES: dict[str, Callable[[], str]] = {
+    "cli.md": cli_page,
     "policies.md": policies_page,
     "providers.md": providers_page,
     "states.md": states_page,

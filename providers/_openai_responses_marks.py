@@ -61,7 +61,7 @@ class Checkpoints:
         self._solid = True
 
     def done(self, number: Any, out: list[Event]) -> None:
-        """An output item ended with the event of this number."""
+        """An output item, or a citation, ended with the event of this number."""
         if self.active:
             self._set(number, out)
 

@@ -233,6 +233,7 @@ class ResponsesDecoder:
     def _annotation(self, body: Json, out: list[Event]) -> Signal:
         self._begin(out)
         self._blocks.annotation(body, out)
+        self._marks.done(body.get("sequence_number"), out)
         return None
 
     def _ended(self, body: Json, out: list[Event]) -> Signal:

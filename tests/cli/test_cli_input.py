@@ -33,7 +33,7 @@ WRONG = {
     "argument too many": Wrong(["schema", "x"], "unexpected extra argument", "schema --help"),
     "no name to show": Wrong(["show"], "missing argument 'NAME'", "show --help"),
     "unknown policy": Wrong(
-        ["show", "anthropik"], "no policy 'anthropik', expected anthropic, base", "'anthropic'?"
+        ["show", "anthropik"], "no policy 'anthropik', expected anthropic, ", "'anthropic'?"
     ),
     "unknown policy to run": Wrong(["run", "-p", "x", PROMPT], "no policy 'x'", "name one"),
     "no such policy file": Wrong(["show", "./x.toml"], "x.toml: found no such file", "known"),
@@ -111,6 +111,16 @@ def test_one_fault_of_a_policy_file(command: Command, tmp_path: Path) -> None:
 
     assert done.err.startswith("error: mine.toml:2: clock: found ")
     assert "\n\nhint: did you mean " in done.err and "clocks" in done.err.splitlines()[-1]
+
+
+def test_a_dialect_that_run_does_not_write(command: Command, tmp_path: Path) -> None:
+    """A policy of another dialect than those that `run` knows: exit 2, with the ones it knows."""
+    (tmp_path / "mine.toml").write_text('extends = ["base"]\ndialect = "cohere_v2"\n')
+    done = command("run", "-p", "mine.toml", "--base-url", "http://127.0.0.1:9", PROMPT)
+
+    assert 2 == done.code
+    assert "error: run cannot write requests of the dialect 'cohere_v2'\n\nhint: " in done.err
+    assert "anthropic_messages, openai_chat" in done.err
 
 
 def test_a_port_in_use(command: Command) -> None:

@@ -49,7 +49,7 @@ def test_cut_at_the_same_place(recording: Recording) -> None:
             body: Mapping[str, Any], number: int, up: Continuing = upstream, place: int = at
         ) -> Answer:
             stream = up.play(body)
-            return Answer(stream[:place] if number == 0 else stream[:_empty(up)], "fin")
+            return Answer(stream[:place] if number == 0 else stream[: _empty(up)], "fin")
 
         twin = Twin(lane.policy, request_of(lane, recording), answer).run()
         finished = twin.view.finished
@@ -127,7 +127,9 @@ def test_rate_limits_are_bounded(name: str) -> None:
 def _lane_and_text(name: str) -> tuple[Lane, Recording]:
     lane = next(lane for lane in LANES if lane.name == name)
     wire = "anthropic" if lane.wire == "anthropic" else "openai-chat"
-    plain = [r for r in RECORDINGS if r.wire == wire and {p.kind for p in r.reply.parts} == {"text"}]
+    plain = [
+        r for r in RECORDINGS if r.wire == wire and {p.kind for p in r.reply.parts} == {"text"}
+    ]
     if not plain:
         pytest.skip("the recorded streams are not beside the project")
     return lane, plain[0]

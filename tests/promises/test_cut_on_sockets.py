@@ -12,7 +12,7 @@ from caller_view import CallerView
 from continuing import Continuing
 from cutting import ODD, lanes_of
 from hosts import HOSTS, Host, Played, play
-from lanes import Lane, overlay, request_of
+from lanes import HURRY, Lane, overlay, request_of
 from promises import Run, check
 from recordings import Recording, each_recording, recordings
 from twin import Sent, Waited
@@ -20,19 +20,6 @@ from twin import Sent, Waited
 from midthought.testing import Attempt, FaultyUpstream, RecordedRequest, cut
 from midthought.testing import play as play_whole
 
-#: Waits of real time are a thousandth.
-HURRY = """
-[backoff.continuation]
-initial_s = 0.001
-factor = 2.0
-max_s = 0.016
-jitter = "none"
-[backoff.transient]
-initial_s = 0.0005
-factor = 2.0
-max_s = 0.032
-jitter = { up_to = 0.25 }
-"""
 #: The clocks are short too, where silence is to be noticed.
 WATCHFUL = """
 [clocks]

@@ -154,11 +154,6 @@ def test_features() -> None:
     assert frozenset() == DIALECT.features({"thinking": {"type": "disabled"}}, POLICY)
 
 
-def test_no_prefill() -> None:
-    """A policy of this dialect that asks for a prefill or a resume is refused at load."""
-    assert ("instruct",) == POLICY.continuation.strategies
-
-
 def test_headers() -> None:
     """The key is a bearer token; compressed streams are not asked for."""
     headers = DIALECT.headers(POLICY, "secret")

@@ -63,7 +63,9 @@ def play(said: Said, cuts: list[int], fault: str = "fin") -> tuple[ResponsesTwin
         kept = said.frames[at].begin if number == 0 else len(b"\n\n".join(pieces[:at])) + 2
         return Answer(stream[:kept], fault)  # type: ignore[arg-type]
 
-    return ResponsesTwin(POLICY, REQUEST, answer).run(), upstream
+    twin = ResponsesTwin(POLICY, REQUEST, answer)
+    twin.run()
+    return twin, upstream
 
 
 def check(said: Said, twin: ResponsesTwin, upstream: Upstream, cut: int) -> None:

@@ -363,11 +363,11 @@ def test_every_call_can_be_answered_as_not_executed(call: dict[str, Any]) -> Non
     blocks = kept(Stream().created().done(done_item(given)))
     made = DIALECT.messages(blocks, POLICY)
     answers = DIALECT.not_executed(blocks, POLICY)
-    request = {"input": [*made, *answers], "stream": True}
+    told = [*made, *answers]
 
     assert 1 == len(answers)
-    assert not type_faults(request["input"])
-    assert not StrictResponses().faults(request)
+    assert not type_faults(told)
+    assert not StrictResponses().faults({"input": told, "stream": True})
 
 
 def test_strip_thinking() -> None:
@@ -378,8 +378,8 @@ def test_strip_thinking() -> None:
     call = {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f", "arguments": "{}"}
     search = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
     told = {"type": "message", "role": "user", "content": "go on"}
-    body = {"input": [old, said, asked, {**old, "id": "rs_1"}, call, search, said, told], "x": 1}
-    request = Request(body, base_url_suffix="/b")
+    given = [old, said, asked, {**old, "id": "rs_1"}, call, search, said, told]
+    request = Request({"input": given, "x": 1}, base_url_suffix="/b")
     stripped = DIALECT.strip_thinking(request, POLICY)
     unbound = {key: value for key, value in said.items() if key not in ("id", "status")}
 
@@ -388,7 +388,7 @@ def test_strip_thinking() -> None:
     assert ("/b", 1) == (stripped.base_url_suffix, stripped.body["x"])
     every = DIALECT.strip_thinking(request, POLICY, turn_only=False).body["input"]
     assert "reasoning" not in [one.get("type") for one in every]
-    assert 8 == len(body["input"])
+    assert 8 == len(given)
 
 
 # --- resume ---------------------------------------------------------------------------------------

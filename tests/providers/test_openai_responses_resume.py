@@ -68,16 +68,23 @@ class Turn:
 
     @property
     def seen(self) -> list[tuple[str, str, str]]:
-        """Kind, id and text of every block that the caller has; blank ones say nothing.
+        """Kind, id and text of every block that the caller has; text that follows text is one.
 
         Without reasoning: unsigned, it is taken back at a cut and comes anew after the text.
         """
-        shown = [
-            (block.kind, block.id or "", block.joined("text") + block.joined("input"))
-            for block in self.twin.view.valid
-            if block.kind != "thinking"
-        ]
-        return [one for one in shown if one[0] != "text" or one[2].strip()]
+        found: list[tuple[str, str, str]] = []
+        for block in self.twin.view.valid:
+            said = block.joined("text") + block.joined("input")
+            if block.kind == "text" and found and found[-1][0] == "text":
+                found[-1] = ("text", "", found[-1][2] + said)
+            elif block.kind != "thinking" and (block.kind != "text" or said.strip()):
+                found.append((block.kind, block.id or "", said))
+        return found
+
+    @property
+    def cited(self) -> set[str]:
+        """Citations that the caller has; those behind a word that was cut come once more."""
+        return {one for block in self.twin.view.valid for one in block.text.get("citation", ())}
 
     @property
     def outcome(self) -> str:
@@ -96,11 +103,15 @@ def test_resumed_at_any_event(recording: Recording) -> None:
     said = said_by(recording)
     if any(unit.kind == "refusal" for unit in said.units):
         pytest.skip("a refusal that is cut is not gone on with, by no means")
-    whole = Turn(said).seen
+    uncut = Turn(said)
+    # Reasoning that is not signed is dropped, and what came after it cannot be told from it again.
+    signed = all(
+        unit.item.get("encrypted_content") for unit in said.units if unit.kind == "reasoning"
+    )
     for cut in sorted({*range(1, len(said.frames), max(1, len(said.frames) // SAMPLE)), 1, 3}):
         turn = Turn(said, [cut])
-        assert "completed" == turn.outcome
-        assert (1, whole) == (posts(turn), turn.seen)
+        assert ("completed", uncut.seen) == (turn.outcome, turn.seen)
+        assert (1, uncut.cited) == (posts(turn), turn.cited) or not signed
         # A call that was whole ends the turn by itself.
         assert turn.twin.view.calls or len(turn.paths) > 1
 

@@ -16,7 +16,26 @@ from recordings import Recording
 
 from midthought.policies import Policy, load_policy
 
-__all__ = ["LANES", "Lane", "overlay", "request_of"]
+__all__ = ["HURRY", "LANES", "Lane", "overlay", "request_of"]
+
+#: Waits of real time are a thousandth of what the base policy says.
+HURRY = """
+[backoff.continuation]
+initial_s = 0.001
+factor = 2.0
+max_s = 0.016
+jitter = "none"
+[backoff.transient]
+initial_s = 0.0005
+factor = 2.0
+max_s = 0.032
+jitter = { up_to = 0.25 }
+[backoff.offline]
+initial_s = 0.02
+factor = 2.0
+max_s = 0.04
+jitter = "none"
+"""
 
 PREFILL_MODEL = "claude-sonnet-4-5-20250929"
 INSTRUCT_MODEL = "claude-opus-4-8"

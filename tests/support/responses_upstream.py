@@ -125,7 +125,7 @@ def _read(said: Said, open_units: dict[int, Unit], number: int, event: Json) -> 
         unit = open_units[place]
         unit.done = number
         if not unit.pieces:
-            unit.pieces.append((number, event.get("arguments", event.get("input"))))
+            unit.pieces.append((number, str(event.get("arguments", event.get("input")))))
     elif kind == "output_item.done" and place in open_units:
         unit = open_units[place]
         unit.item, unit.done = event["item"], min(unit.done, number)
@@ -191,7 +191,8 @@ class Upstream:
 
     def _frame(self, event: Json) -> bytes:
         if self._background and "response" in event:
-            event = {**event, "response": {**event["response"], "background": True}}
+            kept = {"background": True, "store": True}
+            event = {**event, "response": {**event["response"], **kept}}
         return _event(event)
 
     def _whole(self) -> Json:

@@ -1,4 +1,4 @@
-"""What Bedrock's Converse refuses: botocore's model of the service, and what Claude behind it wants.
+"""What Bedrock's Converse refuses: botocore's model of the service, and what Claude wants of it.
 
 Imports nothing of the project.
 """

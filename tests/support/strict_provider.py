@@ -263,5 +263,3 @@ def _chat_pairs(messages: Any, number: int, where: str) -> Iterator[str]:
         answered.append(message["tool_call_id"])
     if calls and sorted(c["id"] for c in calls) != sorted(answered):
         yield f"{where}: tool calls without their answers"
-
-

@@ -90,11 +90,9 @@ def _rules(before: Policy, after: Policy) -> Iterator[Change]:
 
 def _list(name: str, before: Policy, after: Policy) -> Iterator[Change]:
     def rows(policy: Policy) -> list[str]:
-        keep = ("source",)
-        dumped = [
-            row.model_dump(mode="json", exclude_defaults=True) for row in getattr(policy, name)
-        ]
-        return [str({k: v for k, v in row.items() if k not in keep}) for row in dumped]
+        found = getattr(policy, name)
+        dumped = [row.model_dump(mode="json", exclude_defaults=True) for row in found]
+        return [str({k: v for k, v in row.items() if k != "source"}) for row in dumped]
 
     old, new = rows(before), rows(after)
     yield from (Change(name, row, None) for row in old if row not in new)

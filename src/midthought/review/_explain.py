@@ -164,7 +164,8 @@ _TELL: dict[str, Any] = {
         f"({r['reason']})"
     ],
     "discarded_partial_thinking": lambda r: [
-        f"dropped      thinking of {r['thinking_chars']} characters (rule {r['rule']}, {r['reason']})"
+        f"dropped      thinking of {r['thinking_chars']} characters "
+        f"(rule {r['rule']}, {r['reason']})"
     ],
     "llm_stream_aborted": lambda r: [f"aborted      by {r['cause']}, in state {r['state']}"],
     "llm_hook_refused": lambda r: [f"refused      rule {r['rule']!r}: {r['reason']}"],
@@ -210,7 +211,8 @@ def _time_line(turn: Turn) -> str:
     return f"<div class=line>{''.join(spans)}</div>"
 
 
-_HEAD = """<!doctype html><html lang=en><meta charset=utf-8><title>midthought: a recorded run</title>
+_HEAD = """<!doctype html><html lang=en><meta charset=utf-8>
+<title>midthought: a recorded run</title>
 <style>
 body{font:15px/1.5 system-ui,sans-serif;color:#111827;margin:0}main{max-width:70rem;margin:2rem auto;
 padding:0 1rem}pre{background:#f9fafb;border:1px solid #e5e7eb;border-radius:.4rem;padding:1rem;

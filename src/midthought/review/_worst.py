@@ -8,6 +8,7 @@ hint may.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from midthought.policies import ACTIONS, Policy, Rule
@@ -111,7 +112,7 @@ def _waits(
     if counter.limit_s is None:
         return sums
     # No use begins later than limit_s after the first: only the last wait reaches beyond it.
-    last = max((b - a for a, b in zip(sums, sums[1:], strict=False)), default=0.0)
+    last = max((b - a for a, b in pairwise(sums)), default=0.0)
     return [min(total, counter.limit_s + last) for total in sums]
 
 
