@@ -33,8 +33,8 @@ __all__ = ["answer", "history_items", "without_reasoning"]
 
 Json = dict[str, Any]
 
-#: Items that the API takes without an id (openai 3.57.0, types/responses/response_input_item.py; for
-#: local_shell_call codex, which sends it so).
+#: Items that the API takes without an id (openai 3.57.0, types/responses/response_input_item.py;
+#: for local_shell_call codex, which sends it so).
 _ID_OPTIONAL: Final = frozenset(
     {
         "apply_patch_call",

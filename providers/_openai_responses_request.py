@@ -57,7 +57,8 @@ class ResponsesRequests(MessageRequests):
             )
         items = history_items(order.blocks, policy)
         if not items and (bridge := policy.continuation.instruct.bridge):
-            items = [_said("assistant", bridge)]
+            part = {"type": "output_text", "text": bridge, "annotations": []}
+            items = [{"type": "message", "role": "assistant", "content": [part]}]
         if not items:
             raise ValueError(
                 "a continuation needs at least one committed block that may be sent back; "
@@ -117,17 +118,17 @@ class ResponsesRequests(MessageRequests):
 
     def instruction(self, text: str, policy: Policy) -> Json:
         """The recovery's user message."""
-        return _said("user", text)
+        return _asked(text)
 
 
-def _said(role: str, text: str) -> Json:
-    return {"type": "message", "role": role, "content": text}
+def _asked(text: str) -> Json:
+    return {"type": "message", "role": "user", "content": text}
 
 
 def _input_items(given: Any) -> list[Any]:
     """The caller's input as items; a text is a user message."""
     if isinstance(given, str):
-        return [_said("user", given)]
+        return [_asked(given)]
     return list(given) if isinstance(given, list | tuple) else []
 
 

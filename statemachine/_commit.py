@@ -58,27 +58,30 @@ def commit(blocks: Sequence[Block], rules: Blocks, *, finished: bool = False) ->
     """Apply the rules. ``finished``: the model stopped by itself, closed blocks are its answer."""
     kept: list[Block] = []
     dropped: list[Dropped] = []
-    paired = _paired_ids(blocks)
+    calls = rules.tool_use
+    # Without the rest of its parallel calls none is run, and more may have been coming.
+    calls_stay = finished or calls.parallel != "all_or_none"
+    paired = _paired_ids(blocks, calls_stay=calls_stay)
     for block in blocks:
         reason = _reason(block, rules, paired, finished=finished)
         if reason is None:
             kept.append(block)
         else:
             dropped.append(Dropped(block, reason))
-    if rules.tool_use.parallel == "all_or_none" and not finished:
+    if not calls_stay:
         _drop_calls(kept, dropped)
     if not finished:
         _drop_tail(kept, dropped)
     return Commit(tuple(kept), tuple(dropped))
 
 
-def _paired_ids(blocks: Sequence[Block]) -> frozenset[str]:
+def _paired_ids(blocks: Sequence[Block], *, calls_stay: bool) -> frozenset[str]:
     seen: dict[str, int] = {}
     for block in blocks:
         if block.kind == "server_tool" and block.closed and block.id:
             seen[block.id] = seen.get(block.id, 0) + 1
     # A server tool may wait for a call of ours: it has no result yet, and stays with that call.
-    callers = {b.parent for b in blocks if b.kind == "tool_use" and b.closed}
+    callers = {b.parent for b in blocks if b.kind == "tool_use" and b.closed and calls_stay}
     paired = {id_ for id_, n in seen.items() if n > 1 or id_ in callers}
     # A tool that another tool called goes with its caller, however deep they nest.
     parents = {b.id: b.parent for b in blocks if b.kind == "server_tool" and b.parent}
@@ -124,7 +127,6 @@ def _thinking_reason(block: Block, rules: Blocks) -> str | None:
 
 
 def _drop_calls(kept: list[Block], dropped: list[Dropped]) -> None:
-    # More parallel calls may have been coming: none is run unless all are known.
     dropped += [Dropped(b, "rule") for b in kept if b.kind == "tool_use"]
     kept[:] = [b for b in kept if b.kind != "tool_use"]
 

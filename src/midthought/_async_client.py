@@ -16,7 +16,7 @@ from midthought.statemachine import Answered, Ask, Event, Refused, Request, Turn
 from ._base_client import STOP_CALL_S, BaseClient, Opening, connection_phase, exhausted
 from ._call import PreparedCall
 from ._core import TurnCore
-from ._pool import Pools
+from ._pool import Pools, verify
 from ._reply import Reply
 from ._sockets import shut_down
 
@@ -37,7 +37,10 @@ class AsyncClient(BaseClient):
     ) -> None:
         super().__init__(policy, **settings)
         self._pools: Pools[httpx.AsyncClient] = Pools(
-            lambda limits: httpx.AsyncClient(limits=limits, timeout=None), http_client
+            lambda limits: httpx.AsyncClient(
+                limits=limits, timeout=None, verify=verify(self.base_url)
+            ),
+            http_client,
         )
 
     def stream(self, call: PreparedCall) -> AsyncStream:
@@ -217,7 +220,7 @@ class _Exchange:
     async def _next(self) -> list[Event]:
         core, body, opening = self._core, self._body, self._opening
         assert body is not None and opening is not None
-        left = core.machine.next_deadline() - core.clock.now()
+        left = core.deadline - core.clock.now()
         try:
             if left >= opening.read_s - 0.05:
                 # httpx's own read timeout is this very clock: no second timer per chunk.
@@ -327,7 +330,7 @@ class _Waiting:
     def __init__(self, io: _Exchange) -> None:
         self._io = io
         core = io._core
-        left = core.machine.next_deadline() - core.clock.now()
+        left = core.deadline - core.clock.now()
         self._scope = anyio.CancelScope(deadline=anyio.current_time() + max(0.0, left))
 
     def __enter__(self) -> None:

@@ -94,7 +94,8 @@ class TurnCore:
         self.reply = Reply(self.machine)
         self.clock = clock or PausingClock()
         self._sink = sink
-        self._told: deque[HostEvent] = deque()
+        self.told: deque[HostEvent] = deque()
+        """What was told from outside and not yet dealt with."""
         self._lock = threading.Lock()
         self._wake: Callable[[], None] | None = None
         self._reader: AttemptReader | None = None
@@ -108,6 +109,8 @@ class TurnCore:
         self.broken = False
         """The connection of the attempt broke: idle ones of its origin are suspect."""
         self.done = False
+        self.deadline = 0.0
+        """When to call ``tick`` if nothing else comes; the machine's, after what it was last fed."""
 
     # --- what the host reports ----------------------------------------------------------------
 
@@ -149,7 +152,7 @@ class TurnCore:
         if reader is None:
             return []
         now = self.clock.now()
-        if now >= self.machine.next_deadline():
+        if now >= self.deadline:
             late = self._carry_out(self.machine.feed(TimePassed(), now))
             if self.closing or self.done:
                 return late
@@ -198,7 +201,7 @@ class TurnCore:
     def tell(self, what: str) -> None:
         """``cancel``, ``abort``, ``disconnect``, ``yield`` or ``defect``, from any thread."""
         with self._lock:
-            self._told.append(_TOLD[what])
+            self.told.append(_TOLD[what])
             wake = self._wake
         if wake is not None:
             wake()
@@ -207,20 +210,15 @@ class TurnCore:
         """Call ``wake`` when something is told; at once if it already was."""
         with self._lock:
             self._wake = wake
-            waiting = bool(self._told)
+            waiting = bool(self.told)
         if waiting and wake is not None:
             wake()
-
-    @property
-    def told(self) -> bool:
-        """Something was told and not yet dealt with."""
-        return bool(self._told)
 
     def take_told(self) -> list[Event]:
         """Deal with what was told."""
         events: list[Event] = []
-        while self._told:
-            events += self.host(self._told.popleft())
+        while self.told:
+            events += self.host(self.told.popleft())
         return events
 
     # --- effects ----------------------------------------------------------------------------------
@@ -240,6 +238,7 @@ class TurnCore:
                 events.append(effect.event)
             else:
                 self._order(effect, events)
+        self.deadline = self.machine.next_deadline()
         return events
 
     def _order(self, effect: Effect, events: list[Event]) -> None:

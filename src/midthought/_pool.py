@@ -7,13 +7,15 @@ turns get a new pool, and the old one is closed when its last stream has ended.
 
 from __future__ import annotations
 
+import functools
+import ssl
 import threading
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 import httpx
 
-__all__ = ["Pools", "no_keepalive", "usual"]
+__all__ = ["Pools", "no_keepalive", "usual", "verify"]
 
 
 class _Closable(Protocol):
@@ -26,6 +28,16 @@ C = TypeVar("C", bound=_Closable)
 #: As httpx's own, without its bound on streams: an agent fleet streams long and in parallel.
 usual = httpx.Limits(max_connections=None, max_keepalive_connections=20)
 no_keepalive = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+
+
+@functools.cache
+def _context() -> ssl.SSLContext:
+    return httpx.create_ssl_context()
+
+
+def verify(base_url: str) -> ssl.SSLContext | bool:
+    """One TLS context for every pool of the process: loading the certificates takes long."""
+    return _context() if base_url.startswith("https://") else False
 
 
 class Pools(Generic[C]):

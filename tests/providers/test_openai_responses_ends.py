@@ -338,26 +338,40 @@ def test_no_checkpoints_without_background(response: dict[str, Any]) -> None:
     assert [] == checkpoints(read(stream.frames))
 
 
-def test_checkpoints_before_items_and_inside_long_texts() -> None:
-    """One at the start, one before each item, and one for every thousand characters of a text."""
+def numbers(stream: Stream, kind: str) -> list[int]:
+    """Numbers of the events of this type."""
+    found = [json.loads(one.split(b"data: ")[1]) for one in stream.frames]
+    return [e["sequence_number"] for e in found if e["type"] == f"response.{kind}"]
+
+
+def test_checkpoints_between_items_and_inside_long_texts() -> None:
+    """One at the start, one around each item, and one for every thousand characters of a text; the
+    whole reply can be asked for as long as nothing but reasoning is finished."""
     stream = Stream(background=True).created().reasoning("Hm")
     stream.message("a" * 600, "b" * 600, "c" * 100, output=1).message("later", output=2)
     events = read(stream.completed().frames)
-    number = {
-        (data["type"].removeprefix("response."), data.get("delta", data.get("output_index"))): data[
-            "sequence_number"
-        ]
-        for data in (json.loads(one.split(b"data: ")[1]) for one in stream.frames)
-    }
+    added, done = numbers(stream, "output_item.added"), numbers(stream, "output_item.done")
 
     assert [
         (0, True),
-        (number["output_item.added", 0] - 1, True),
-        (number["output_item.added", 1] - 1, True),
-        (number["output_text.delta", "b" * 600], True),
-        (number["output_item.added", 2] - 1, False),
+        (added[0] - 1, True),
+        (done[0], True),
+        (numbers(stream, "output_text.delta")[1], True),
+        (done[1], False),
+        (done[2], False),
     ] == checkpoints(events)
     assert Finished is type(events[-1])
+
+
+def test_a_checkpoint_after_each_citation() -> None:
+    """So that a resume does not bring it again."""
+    stream = Stream(background=True).created().added(item("message")).text("Hi")
+    stream.add("output_text.annotation.added", output_index=0, content_index=0, annotation={})
+
+    assert (
+        numbers(stream, "output_text.annotation.added")[0]
+        == checkpoints(read(stream.frames))[-1][0]
+    )
 
 
 def test_a_checkpoint_stands_after_what_came_before_it() -> None:

@@ -75,6 +75,11 @@ class GeminiReply:
         """Names of the function calls."""
         return [i.raw["functionCall"]["name"] for i in self.items if "functionCall" in i.raw]
 
+    @property
+    def first_calls(self) -> list[Json]:
+        """Parts of the first call of each turn: here, of the one."""
+        return [i.raw for i in self.items if "functionCall" in i.raw][:1]
+
     def arrived(self, at: int) -> tuple[int, int]:
         """How many frames a cut at this byte leaves: surely, and with a tail that is whole."""
         sure = sum(frame.end <= at for frame in self.frames)

@@ -33,6 +33,8 @@ class Played:
     events: list[Any] = field(default_factory=list)
     records: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     turn: Any = None
+    call: Any = None
+    """The prepared call, while and after it runs."""
 
     def records_of(self, name: str) -> list[Mapping[str, Any]]:
         """Fields of the records with this name."""
@@ -98,7 +100,7 @@ def _play_sync(
     try:
         call = own.prepare(request)
         with own.stream(call) as stream:
-            played.turn = stream.turn
+            played.turn, played.call = stream.turn, call
             for event in stream:
                 played.events.append(event)
                 played.view.take(event)
@@ -120,7 +122,7 @@ async def _play_async(
     async with midthought.AsyncClient(policy, base_url=url, **settings) as client:
         call = client.prepare(request)
         async with client.stream(call) as stream:
-            played.turn = stream.turn
+            played.turn, played.call = stream.turn, call
             async for event in stream:
                 played.events.append(event)
                 played.view.take(event)

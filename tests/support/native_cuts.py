@@ -1,4 +1,4 @@
-"""A turn in the dialects of Cohere, Ollama and Bedrock, cut and continued, and its promises checked.
+"""A turn in the dialects of Cohere, Ollama and Bedrock, cut and continued; its promises checked.
 
 The upstream reads a continuation as a model does: how much of the reply does the history carry? It
 says the rest as a fresh stream. Requests are judged by the strict providers.
@@ -6,13 +6,14 @@ says the rest as a fresh stream. Requests are judged by the strict providers.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from native_streams import Stream
-from native_wire import Part, parts_of, rest_of, stop_of, write
+from native_wire import parts_of, rest_of, stop_of, write
 from strict_bedrock import converse_faults
 from strict_cohere import cohere_faults
 from strict_ollama import ollama_faults
@@ -143,9 +144,16 @@ class NativeRun:
         assert self.text.startswith(text), f"the history says {text[-60:]!r}"
         begin = len(text)
         if carrier is not messages[-1] and begin >= 20:
-            begin = {"exact": begin, "repeats": begin - 20, "restarts": 0}[self.lane.variant]
+            again = min(20, self._within(begin) - 1)
+            back = {"exact": 0, "repeats": again if again >= 12 else 0, "restarts": begin}
+            begin -= back[self.lane.variant]
         rest = rest_of(self.parts, begin, set(_ids(carrier)))
         return b"".join(write(self.lane.wire, rest, self.stop))
+
+    def _within(self, place: int) -> int:
+        """Characters before this place that are of the same part."""
+        ends = itertools.accumulate(len(p.text) for p in self.parts if p.kind == "text")
+        return place - max((end for end in (0, *ends) if end < place), default=0)
 
     # --- promises -----------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """What single providers of the Chat dialect refuse, each by its own habit.
 
-From their documentation, SDKs and error texts, by hand (shared facts 2.7 to 2.24, and the issues that
-the policies name); it imports nothing of the project. ``StrictChatServer`` checks what is this
+From their documentation, SDKs and error texts, by hand (provider facts 2.7 to 2.24, and the issues
+that the policies name); it imports nothing of the project. ``StrictChatServer`` checks what is this
 provider's own, takes that out, and asks ``StrictProvider`` for what all of them refuse.
 """
 
@@ -34,6 +34,8 @@ class Server:
 
     prefills: tuple[str, ...] = ()
     """Models whose trailing assistant message is continued; all others refuse it, or begin anew."""
+    reasoners: tuple[str, ...] = ()
+    """Those of them that reason by themselves, and would reason anew."""
     mark: str | None = None
     """Key that the trailing message must have as ``true``."""
     marked_models: tuple[str, ...] = ("*",)
@@ -47,7 +49,7 @@ class Server:
     reasoning: str | None = None
     """Field of an assistant message in which reasoning may come back."""
     needs_reasoning: bool = False
-    """A message with calls must have it, where the reply reasoned."""
+    """Where the reply reasoned and made calls, the history must have it."""
     body: frozenset[str] | None = None
     """All keys that a request may have."""
     user_after_tool: bool = True
@@ -57,16 +59,19 @@ class Server:
 
     def continues(self, model: str) -> bool:
         """Whether this model goes on in a trailing assistant message."""
-        return any(fnmatchcase(model.lower(), pattern) for pattern in self.prefills)
+        return _fits(model, self.prefills) and not _fits(model, self.reasoners)
 
     def wants_mark(self, model: str) -> bool:
         """Whether the trailing message of this model needs the mark."""
-        return self.mark is not None and any(
-            fnmatchcase(model.lower(), pattern) for pattern in self.marked_models
-        )
+        return self.mark is not None and _fits(model, self.marked_models)
+
+
+def _fits(model: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(model.lower(), pattern) for pattern in patterns)
 
 
 ALL = ("*",)
+THINKERS = ("*gpt-oss*", "*qwen3*", "*qwq*", "*deepseek-r1*", "*-thinking*", "*magistral*")
 FLAGS = {"continue_final_message": True, "add_generation_prompt": False}
 SERVERS: dict[str, Server] = {
     "mistral": Server(
@@ -112,8 +117,8 @@ SERVERS: dict[str, Server] = {
         reasoning="reasoning_details",
         forbidden={"reasoning": ({"effort": "high"},)},
     ),
-    "vllm": Server(prefills=ALL, flags=FLAGS),
-    "sglang": Server(prefills=ALL, flags={"continue_final_message": True}),
+    "vllm": Server(prefills=ALL, reasoners=THINKERS, flags=FLAGS),
+    "sglang": Server(prefills=ALL, reasoners=THINKERS, flags={"continue_final_message": True}),
     "llamacpp": Server(prefills=ALL, flags=FLAGS),
     "tgi": Server(prefills=ALL),
     "ollama-openai": Server(prefills=ALL),
@@ -150,6 +155,8 @@ class StrictChatServer:
         server, messages = self.server, request["messages"]
         if server.body is not None and (extra := set(request) - server.body):
             yield f"extra inputs are not permitted: {sorted(extra)}"
+        if server.needs_reasoning and self._lacks_reasoning(messages):
+            yield f"the {server.reasoning} must be passed back"
         for number, message in enumerate(messages):
             yield from self._reasoning(message, f"messages.{number}")
             after_tool = number and messages[number - 1]["role"] == "tool"
@@ -189,14 +196,21 @@ class StrictChatServer:
                 yield f"{where}: property {key!r} is unsupported"
         if self.reply is None or message["role"] != "assistant" or server.reasoning is None:
             return
-        thoughts = [part.text for part in self.reply.parts if part.kind == "thinking"]
-        given = message.get(server.reasoning)
-        if message.get("tool_calls") and thoughts and server.needs_reasoning and not given:
-            yield f"{where}: the {server.reasoning} must be passed back"
+        thoughts, given = self._thoughts, message.get(server.reasoning)
         if isinstance(given, str) and given not in ("".join(thoughts), *thoughts):
             yield f"{where}: reasoning that was not said so"
         if isinstance(given, Sequence) and not isinstance(given, str):
             yield from self._details(given, where)
+
+    @property
+    def _thoughts(self) -> list[str]:
+        parts = self.reply.parts if self.reply is not None else []
+        return [part.text for part in parts if part.kind == "thinking"]
+
+    def _lacks_reasoning(self, messages: Sequence[Json]) -> bool:
+        calls = any(message.get("tool_calls") for message in messages)
+        given = any(message.get(self.server.reasoning or "") for message in messages)
+        return bool(calls and self._thoughts and not given)
 
     def _details(self, given: Sequence[Json], where: str) -> Iterator[str]:
         """Items go back as they came: texts whole, signatures and encrypted data unchanged."""

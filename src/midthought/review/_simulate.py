@@ -257,7 +257,7 @@ def simulate(
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> Report:
-    """Play ``turns`` turns with the policy and with both rivals; the same seed, the same figures."""
+    """Play ``turns`` turns with the policy and its rivals; a seed gives the same figures."""
     players: dict[str, list[Outcome]] = {"policy": [], "restart": [], "give up": []}
     policy = policy.for_model(_REQUEST["model"])
     for turn in range(turns):
