@@ -1,8 +1,8 @@
 """The server of the client benchmark: prepared bytes, in a process of its own.
 
-A request to ``/N/…`` is answered with N events per HTTP chunk, each chunk in a write of its own with
-a pause after it, so that the client meets it in a read of its own, as with a model that writes. The
-dialect is told by the path. Connections are kept. Runs until its standard input is closed.
+A request below ``/N/`` is answered with N events to each HTTP chunk, and each chunk in a write of
+its own; the end of the path tells the dialect. ``/short/`` is a reply of one token. Connections are
+kept. Runs until its standard input is closed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,13 +20,13 @@ from streams import DIALECTS, chunked, events
 
 __all__ = ["PATHS", "PER_CHUNK", "upstream"]
 
-PER_CHUNK = (1, 8)
+PER_CHUNK = {"1": 1, "8": 8, "short": 1}
 PATHS = {"openai-chat": "/chat/completions", "anthropic": "/v1/messages"}
-_PAUSE_S = 0
 _HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
     b"transfer-encoding: chunked\r\n\r\n"
 )
+Replies = dict[tuple[str, str], list[bytes]]
 
 
 @contextmanager
@@ -42,17 +41,17 @@ def upstream(tokens: int) -> Iterator[str]:
             process.stdin.close()
 
 
-def _prepared(tokens: int) -> dict[tuple[str, int], list[bytes]]:
+def _prepared(tokens: int) -> Replies:
     replies = {}
     for dialect in DIALECTS:
-        for per_chunk in PER_CHUNK:
-            pieces = chunked(events(dialect, tokens), per_chunk)
+        for name, per_chunk in PER_CHUNK.items():
+            pieces = chunked(events(dialect, 1 if name == "short" else tokens), per_chunk)
             wire = [b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces]
-            replies[dialect, per_chunk] = [_HEAD, *wire, b"0\r\n\r\n"]
+            replies[dialect, name] = [_HEAD, *wire, b"0\r\n\r\n"]
     return replies
 
 
-def _serve(connection: socket.socket, replies: dict[tuple[str, int], list[bytes]]) -> None:
+def _serve(connection: socket.socket, replies: Replies) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with connection, connection.makefile("rb") as reader:
         while line := reader.readline():
@@ -61,11 +60,10 @@ def _serve(connection: socket.socket, replies: dict[tuple[str, int], list[bytes]
                 if header.startswith(b"content-length:"):
                     length = int(header.split(b":")[1])
             reader.read(length)
-            path = line.split()[1].decode()
-            dialect = next(name for name, tail in PATHS.items() if path.split("?")[0].endswith(tail))
-            for piece in replies[dialect, int(path.split("/")[1])]:
+            path = line.split()[1].decode().partition("?")[0]
+            dialect = next(name for name, tail in PATHS.items() if path.endswith(tail))
+            for piece in replies[dialect, path.split("/")[1]]:
                 connection.sendall(piece)
-                pass
 
 
 def _listen(tokens: int) -> None:

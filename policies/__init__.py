@@ -9,8 +9,10 @@ from ._json_schema import (
 )
 from ._loader import (
     PolicyInfo,
+    PolicySource,
     list_policies,
     load_policy,
+    load_source,
 )
 from ._schema import (
     SCHEMA_VERSION,
@@ -124,6 +126,7 @@ __all__ = [
     "Policy",
     "PolicyError",
     "PolicyInfo",
+    "PolicySource",
     "Prefill",
     "Recap",
     "Release",
@@ -156,6 +159,7 @@ __all__ = [
     "known_guards",
     "list_policies",
     "load_policy",
+    "load_source",
     "policy_digest",
     "policy_json_schema",
     "register_dialect_name",

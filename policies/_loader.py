@@ -25,9 +25,12 @@ from ._schema import SCHEMA_VERSION, Policy
 from ._shape import Shape
 from ._validate import foreign_values, validate, without
 
-__all__ = ["PolicyInfo", "list_policies", "load_policy"]
+__all__ = ["PolicyInfo", "PolicySource", "list_policies", "load_policy", "load_source"]
 
 _SHAPE = Shape(Policy)
+
+#: Stands for the file of values that no file writes.
+_DEFAULTS = "the defaults"
 
 #: What a file says of itself only; a child does not inherit it.
 _OWN = ("about", "extends", "name", "schema_version")
@@ -46,12 +49,51 @@ class PolicyInfo(NamedTuple):
     """Why it cannot be loaded; empty where it can."""
 
 
+class PolicySource:
+    """A policy that still knows from which file and line each of its values came."""
+
+    def __init__(self, policy: Policy, tree: Mark, file: str, models: tuple[str, ...] = ()) -> None:
+        self.policy = policy
+        self.file = file
+        """The file that was asked for; values may stand in those it builds on."""
+        self.models = models
+        """Patterns of the models it is for, where it is that of a ``[[models]]`` entry."""
+        self._tree = tree
+
+    def fault(self, path: tuple[str | int, ...], found: str, expected: str, hint: str) -> Fault:
+        """A fault at a path of the policy, told by the file, line and path where it is written.
+
+        What no file writes stands at the file that was asked for, without a line.
+        """
+        fault = fault_at(self._tree, path, found, expected, hint)
+        if fault.file != _DEFAULTS:
+            return fault
+        return replace(fault, file=self.file, line=None, path=dotted(path))
+
+    def entries(self) -> tuple[PolicySource, ...]:
+        """The policy under each of its ``[[models]]`` entries."""
+        models = pick(self._tree, "models")
+        sources = []
+        for entry in models.value if models is not None else ():
+            checked = validate(lay_entry(self._tree, entry, _SHAPE, []), Policy)
+            if isinstance(checked.model, Policy):
+                match = pick(entry, "match")
+                names = tuple(name.value for name in match.value) if match is not None else ()
+                sources.append(PolicySource(checked.model, checked.tree, self.file, names))
+        return tuple(sources)
+
+
 def load_policy(source: str | os.PathLike[str]) -> Policy:
     """The policy of a name on the search path, of names joined by ``+``, or of a TOML file.
 
     A path is a ``PathLike``, or a string with a separator or the ending ``.toml``. In ``a+b`` the
     later lies over the earlier. Raises ``PolicyError`` with every fault of every file involved.
     """
+    return load_source(source).policy
+
+
+def load_source(source: str | os.PathLike[str]) -> PolicySource:
+    """What ``load_policy`` gives, with the places of its values, for those who find more in it."""
     files = _Files()
     if isinstance(source, str) and not _is_path(source):
         name = source
@@ -187,7 +229,7 @@ def _defaults() -> Mark:
     """The schema's own defaults: the lowest layer, so that arrays of it can be edited too."""
     bare = Policy(name="?", dialect="?").model_dump(mode="json", exclude_none=True)
     del bare["name"], bare["dialect"]
-    return mark(bare, Layer("the defaults"))
+    return mark(bare, Layer(_DEFAULTS))
 
 
 def _merged(name: str, files: _Files, faults: list[Fault]) -> Mark:
@@ -208,7 +250,7 @@ def _merged(name: str, files: _Files, faults: list[Fault]) -> Mark:
     return whole
 
 
-def _resolve(name: str, files: _Files) -> Policy:
+def _resolve(name: str, files: _Files) -> PolicySource:
     faults = files.faults
     if not files.trees:
         raise PolicyError(name, faults)
@@ -221,7 +263,8 @@ def _resolve(name: str, files: _Files) -> Policy:
         faults += _entries(tree, faults)
     if faults or not isinstance(checked.model, Policy):
         raise PolicyError(name, sorted(faults, key=lambda fault: (fault.file, fault.line or 0)))
-    return checked.model
+    file = files.top.layer.file if files.top is not None else [*files.trees.values()][-1].layer.file
+    return PolicySource(checked.model, checked.tree, file)
 
 
 def _checked(tree: Mark, policy: Policy, lost: frozenset[str]) -> Iterator[Fault]:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from ._errors import listed, nearest
 from ._lines import Path
 from ._problem import Problem
 from ._regex import regex_fault
-from ._schema import Policy
+from ._schema import Classify, Policy
 
 __all__ = ["check_classify", "check_provider"]
 
@@ -25,25 +26,26 @@ def check_provider(policy: Policy) -> Iterator[Problem]:
 
 def check_classify(policy: Policy) -> Iterator[Problem]:
     """Rows that are never reached, because an earlier one takes all their failures."""
-    seen: list[dict[str, object]] = []
+    seen: dict[frozenset[str], list[dict[str, Any]]] = {}
     for place, row in enumerate(policy.classify):
-        facts = row.model_dump(
-            exclude={"kind", "scope", "processed", "source"}, exclude_defaults=True
-        )
-        if any(_takes(earlier, facts) for earlier in seen):
+        facts = {key: value for key in _ASKED if (value := getattr(row, key))}
+        earlier = (rows for keys, rows in seen.items() if keys <= facts.keys())
+        if any(_takes(before, facts) for rows in earlier for before in rows):
             hint = "remove it, or move it before the row that takes its failures"
             found = "a row whose failures an earlier row takes"
             yield Problem(("classify", place), found, "a row that can be reached", hint)
-        seen.append(facts)
+        seen.setdefault(frozenset(facts), []).append(facts)
 
 
-def _takes(earlier: dict[str, object], later: dict[str, object]) -> bool:
+#: What a row asks for; the rest of it is what it sets on the failure.
+_ASKED = tuple(Classify.model_fields.keys() - {"kind", "scope", "processed", "source"})
+
+
+def _takes(earlier: dict[str, Any], later: dict[str, Any]) -> bool:
     """Whether every failure of the later row is one of the earlier: it asks for no less."""
-    if not earlier.keys() <= later.keys():
-        return False
     for key, asked in earlier.items():
-        given = later.get(key)
-        if isinstance(asked, tuple) and isinstance(given, tuple):
+        given = later[key]
+        if isinstance(asked, tuple):
             if not set(given) <= set(asked):
                 return False
         elif given != asked:

@@ -127,6 +127,7 @@ STRATEGIES: tuple[str, ...] = ("resume", "prefill", "instruct")
 #: a reply can go on in each: a policy that asks for another one is refused.
 DIALECT_STRATEGIES: dict[str, tuple[str, ...]] = {
     "anthropic_messages": ("prefill", "instruct"),
+    "anthropic_vertex": ("prefill", "instruct"),
     "bedrock_converse": ("prefill", "instruct"),
     "bedrock_invoke": ("prefill", "instruct"),
     "cohere_v2": ("instruct",),  # a trailing assistant message is taken and not continued
@@ -138,7 +139,12 @@ DIALECT_STRATEGIES: dict[str, tuple[str, ...]] = {
 DIALECTS: tuple[str, ...] = tuple(DIALECT_STRATEGIES)
 
 #: Dialects in which reasoning is signed: unsigned reasoning in a history is refused there.
-SIGNING_DIALECTS: tuple[str, ...] = ("anthropic_messages", "bedrock_invoke", "openai_responses")
+SIGNING_DIALECTS: tuple[str, ...] = (
+    "anthropic_messages",
+    "anthropic_vertex",
+    "bedrock_invoke",
+    "openai_responses",
+)
 
 #: What ``[wire] mend`` may name: the ways an illegal frame is made legal.
 MENDS: tuple[str, ...] = (

@@ -50,22 +50,18 @@ def usage_of(counters: Counters) -> Usage | None:
     ``input`` includes what was read from a cache and what the provider's own tools put into the
     prompt; ``output`` includes thoughts, which the output cap includes too.
     """
-    usage = Usage(
-        input=_sum(counters.promptTokenCount, counters.toolUsePromptTokenCount),
-        output=_sum(counters.candidatesTokenCount, counters.thoughtsTokenCount),
-        cache_read=counters.cachedContentTokenCount,
-        reasoning=counters.thoughtsTokenCount,
+    prompt, candidates = counters.promptTokenCount, counters.candidatesTokenCount
+    thoughts, tools = counters.thoughtsTokenCount, counters.toolUsePromptTokenCount
+    cached = counters.cachedContentTokenCount
+    if prompt is candidates is thoughts is tools is cached is None:
+        return None
+    return Usage(
+        prompt if tools is None else (prompt or 0) + tools,
+        candidates if thoughts is None else (candidates or 0) + thoughts,
+        cached,
+        None,
+        thoughts,
     )
-    return None if usage == _NOTHING else usage
-
-
-_NOTHING: Final = Usage()
-
-
-def _sum(first: int | None, second: int | None) -> int | None:
-    if first is None:
-        return second
-    return first + (second or 0)
 
 
 def word(reason: Any) -> str:

@@ -21,13 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import quote
 
 import msgspec
 
 from midthought.policies import Policy
 from midthought.statemachine import Block, Continue, Request
 
+from ._google_url import path_of, without_model
 from ._json import whole_object
 from ._request import (
     NOT_EXECUTED,
@@ -165,13 +165,7 @@ class GeminiRequests:
 
     def url(self, request: Mapping[str, Any], policy: Policy) -> str:
         """Path and query below the base URL; ``ValueError`` where the request names no model."""
-        model = model_of(request).removeprefix("models/")
-        if not model:
-            raise ValueError(
-                'the request names no model, which is part of the URL: add "model", '
-                'as in {"model": "gemini-3.5-flash", "contents": [...]}'
-            )
-        return (policy.path or DEFAULT_PATH).replace("{model}", quote(model, safe="/@:"))
+        return path_of(request, policy.path or DEFAULT_PATH)
 
     def headers(self, policy: Policy, api_key: str | None) -> dict[str, str]:
         """Headers of every request; ``accept-encoding: identity`` so that a cut shows as a cut."""
@@ -188,8 +182,8 @@ class GeminiRequests:
     def _request(
         self, request: Mapping[str, Any], body: Json, policy: Policy, *, suffix: str = ""
     ) -> Request:
-        body = {key: value for key, value in body.items() if key != "model"}
-        return Request(body, base_url_suffix=suffix, path=self.url(request, policy))
+        path = self.url(request, policy)
+        return Request(without_model(body), base_url_suffix=suffix, path=path)
 
 
 def model_parts(blocks: Sequence[Block], policy: Policy) -> list[Json]:

@@ -222,8 +222,7 @@ class ConverseDecoder:
 
     def _block_stop(self, body: Json, out: list[Event]) -> Signal:
         key = self._key(body)
-        block = self._blocks.get(key)
-        if block is None or (self._in_chunks and block.kind == "text"):
+        if self._blocks.get(key) is None:
             out.append(Heartbeat(self._attempt))
         else:
             self._blocks.close(key, out)
@@ -256,9 +255,8 @@ class ConverseDecoder:
     def _key(self, body: Json) -> Hashable:
         """The block's number; pieces of text of Nova's are all of one block."""
         index = body.get("contentBlockIndex")
-        if self._in_chunks and (self._blocks.get(index) is None):
-            if "text" in step(body, "delta") or not ("start" in body or "delta" in body):
-                return _NOVA_TEXT
+        if self._in_chunks and "text" in step(body, "delta"):
+            return _NOVA_TEXT
         return index if isinstance(index, int) else None
 
     def _end_text(self, out: list[Event]) -> None:

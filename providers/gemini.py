@@ -109,8 +109,8 @@ class GeminiDecoder:
     """Reads the frames of one attempt; see the table above."""
 
     __slots__ = (
-        "_attempt", "_blocks", "_expected", "_failures", "_hot", "_hot_thought", "_opened",
-        "_paused", "_stops", "_usage",
+        "_attempt", "_blocks", "_counters", "_expected", "_failures", "_hot", "_hot_thought",
+        "_opened", "_paused", "_stops", "_usage",
     )  # fmt: skip
 
     def __init__(self, policy: Policy, attempt: int, choices: int = 1) -> None:
@@ -122,6 +122,7 @@ class GeminiDecoder:
         self._blocks: dict[int, CandidateBlocks] = {}
         self._opened = False
         self._paused = False
+        self._counters: Counters | None = None
         self._usage: Usage | None = None
         # Index of the block that more text goes straight into, else -1.
         self._hot = -1
@@ -136,15 +137,16 @@ class GeminiDecoder:
         except REFUSED:
             return self._general(frame, out)
         candidate = response.candidates[0]
-        parts = candidate.content.parts
-        if candidate.index or any(part.thought is not self._hot_thought for part in parts):
-            return self._general(frame, out)
         before = len(out)
-        for part in parts:
+        for part in candidate.content.parts:
+            if part.thought is not self._hot_thought or candidate.index:
+                del out[before:]
+                return self._general(frame, out)
             if part.text:
                 out.append(BlockDelta(self._attempt, self._hot, part.text))
-        if response.usageMetadata is not None:
-            self._count(response.usageMetadata, out)
+        counters = response.usageMetadata
+        if counters is not None and counters != self._counters:
+            self._count(counters, out)
         if len(out) == before:
             out.append(Heartbeat(self._attempt))
         return None
@@ -223,7 +225,7 @@ class GeminiDecoder:
         blocks.details |= {key: candidate[key] for key in _DETAILS if candidate.get(key)}
         token = candidate.get("continuationToken")
         if isinstance(token, str) and token and not number:
-            out.append(Checkpoint(self._attempt, {"continuationToken": token}))
+            out.append(Checkpoint(self._attempt, {"continuationToken": token}, of_request=True))
         if reason := word(candidate.get("finishReason")):
             blocks.reason = reason
             stop = self._meaning(reason)
@@ -257,7 +259,10 @@ class GeminiDecoder:
         out.append(StopKnown(self._attempt, stop, reason, details or None))
 
     def _count(self, counters: Counters | None, out: list[Event]) -> None:
-        usage = usage_of(counters) if counters is not None else None
+        if counters is None:
+            return
+        self._counters = counters
+        usage = usage_of(counters)
         if usage is not None and usage != self._usage:
             self._usage = usage
             out.append(UsageReported(self._attempt, usage))

@@ -104,9 +104,7 @@ class OllamaDecoder:
         return self._tell(line, frame, out)
 
     def ended(self, out: list[Event]) -> None:
-        """Close what is open."""
-        self._blocks.close_all(out)
-        self._prose = None
+        """Nothing is left open: the last line closes."""
 
     def _odd(self, frame: Frame, out: list[Event]) -> Signal:
         """JSON that the fast decoder refused, values of other types, no JSON at all."""

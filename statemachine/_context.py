@@ -53,6 +53,8 @@ class Context:
         self.rng = rng
         self.hooks = frozenset(hooks)
         self.refused = set(refused)
+        self.learned = set(refused)
+        """Of those, what the server itself refuses: true for other turns too."""
         self.features = builder.features(request, policy)
         self.table = compile_table(policy)
         self.out: list[Effect] = []

@@ -103,6 +103,8 @@ class Checkpoint(Event, frozen=True):
     """From here on the provider can send the reply again: what its resume call needs for that."""
 
     handle: dict[str, Any]
+    of_request: bool = False
+    """Only good together with the very request of its attempt."""
 
 
 class StopKnown(Event, frozen=True):

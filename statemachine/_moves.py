@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from midthought.policies import Rule, Stop
+from midthought.policies import FailureKind, Rule, Stop
 
 from ._backoff import delay_s, hinted_delay_s
 from ._build import Continue
@@ -83,7 +83,7 @@ class Moves:
         ctx.open = False
         visible = ctx.timeline.visible_by(ctx.attempt)
         turn.in_a_row = turn.in_a_row + 1 if same and not visible else 1
-        ctx.timeline.cut()
+        ctx.timeline.cut(marked=self._marked())
         ctx.chooser.struck.clear()
         end_attempt(ctx, complete=False)
         end_continuation(ctx, failed=failure.kind.value, said=failure.message)
@@ -217,9 +217,11 @@ class Moves:
         ctx = self._ctx
         if "next_strategy" in edits and ctx.order is not None:
             ctx.refused.add(ctx.order.strategy)
+            if self._refused_by_server():
+                ctx.learned.add(ctx.order.strategy)
         if plan.how in ("continue", "resume"):
             if not ctx.turn.failed:  # after a failure this was done at the cut
-                ctx.timeline.cut(keep_short=True)
+                ctx.timeline.cut(keep_short=True, marked=self._marked())
                 ctx.turn.decided = ctx.timeline.commit(finished=True)
             order = self._order(plan)
             plan.strategy, ctx.next_order = order.strategy, order
@@ -232,6 +234,17 @@ class Moves:
             plan.strategy = ctx.order.strategy if ctx.order else None
         if "strip_thinking" in edits and plan.request is not None:
             plan.request = ctx.builder.strip_thinking(plan.request, ctx.policy)
+
+    def _marked(self) -> dict[int, int]:
+        """What the last checkpoint covers, where this policy resumes from checkpoints."""
+        mark = self._ctx.marks.last
+        if mark is None or "resume" not in self._ctx.policy.continuation.strategies:
+            return {}
+        return {index: chars for index, _, chars in mark.blocks}
+
+    def _refused_by_server(self) -> bool:
+        failure = self._ctx.turn.failure
+        return failure is not None and failure.kind is FailureKind.prefill_rejected
 
     def _takes_back(self) -> bool:
         """A retry after output: what was shown is taken back and the turn begins anew."""

@@ -120,9 +120,12 @@ class Receiver:
             self._fail(FailureKind.seam_mismatch, "the answer does not join what was shown")
 
     def _checkpoint(self, event: Checkpoint) -> None:
+        ctx = self._ctx
+        # A resume goes out with the caller's request: an instructed attempt had another one.
+        foreign = event.of_request and ctx.order is not None and ctx.order.handle is None
         # While the seam holds text, where the checkpoint stands in the turn is not known.
-        if self._ctx.seam_recorded:
-            self._ctx.marks.add(event.handle, self._ctx.timeline.blocks)
+        if ctx.seam_recorded and not foreign:
+            ctx.marks.add(event.handle, ctx.timeline.blocks)
 
     def _stop_known(self, event: StopKnown) -> None:
         ctx = self._ctx

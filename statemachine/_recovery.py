@@ -128,7 +128,7 @@ class Recovery:
     @property
     def refused(self) -> frozenset[str]:
         """Continuation strategies that the server refuses, with what this turn found out."""
-        return frozenset(self._ctx.refused)
+        return frozenset(self._ctx.learned)
 
     # --- driving it -------------------------------------------------------------------------------
 

@@ -7,6 +7,8 @@ released is the longest prefix that ends in visible content. Does not know rules
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from midthought.policies import Policy, Release
 
 from ._blocks import Block
@@ -25,6 +27,7 @@ def _bytes(text: str) -> int:
 
 
 _NO_INDEX = -1
+_NOTHING: Mapping[int, int] = {}
 _SETTLED = -2
 _NO_BLOCK = Block(index=-1, kind="text", attempt=-1)
 
@@ -332,6 +335,8 @@ class Timeline:
             elif not block.passing:
                 self._blocker = block
                 break
+        if self._blocker is not None:
+            upto = self._before_split_call(upto)
         if not upto:
             return
         released, self._queue = self._queue[:upto], self._queue[upto:]
@@ -339,6 +344,15 @@ class Timeline:
             if isinstance(event, BlockDelta):
                 self._held_bytes -= _bytes(event.text)
             self._emit(block, event)
+
+    def _before_split_call(self, upto: int) -> int:
+        """Less than ``upto`` where that would show one half of a call and hold the other."""
+        behind = {id(block) for block, _ in self._queue[upto:] if block.kind == "tool_use"}
+        places = (i for i, (block, _) in enumerate(self._queue[:upto]) if id(block) in behind)
+        upto = next(places, upto)
+        while upto and not self._free(self._queue[upto - 1][0]):
+            upto -= 1
+        return upto
 
     def _emit(self, block: Block, event: BlockDelta | BlockClosed) -> None:
         if not block.shown:
@@ -468,10 +482,12 @@ class Timeline:
                 self._close(block)
         self._pump()
 
-    def cut(self, *, keep_short: bool = False) -> None:
+    def cut(self, *, keep_short: bool = False, marked: Mapping[int, int] = _NOTHING) -> None:
         """The attempt broke: settle what is held at the seam and the word being written.
 
         ``keep_short``: a text that has nothing but that word is kept, however short it is.
+        ``marked``: characters per block index that the provider's last checkpoint covers; half a
+        word that it covers is kept, since the provider goes on at the very character.
         """
         self._cool()
         if self._seam is not None:
@@ -482,18 +498,20 @@ class Timeline:
         for block in self.blocks:
             if block.closed or block.kind not in _TEXT or not block.pending:
                 continue
-            if self._keeps_fragment(block, keep_short=keep_short):
+            if self._keeps_fragment(block, keep_short=keep_short, marked=marked):
                 block.solid = True
                 block.ready = block.mode in ("live", "word")
                 self._flush_pending(block)
             else:
                 block.lost, block.pending = block.pending, ""
 
-    def _keeps_fragment(self, block: Block, *, keep_short: bool) -> bool:
+    def _keeps_fragment(self, block: Block, *, keep_short: bool, marked: Mapping[int, int]) -> bool:
         rule = getattr(self._rules, block.kind)
         if rule.open == "discard" or block.pending.isspace():
             return False
         head = block.text
+        if marked.get(block.index, 0) > len(head):
+            return True
         if head and split_word(head, self._word_max)[1] == "":
             return False  # the text before it ends at a word border
         return keep_short or len(head) + len(block.pending) >= self._first_chars(block)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Any, Self
 
 import anyio
+import anyio.lowlevel
 import httpx
 
 from midthought.statemachine import Answered, Ask, Event, Refused, Request, TurnFinished
@@ -159,6 +161,8 @@ class _Exchange:
         self._body: AsyncIterator[bytes] | None = None
         self._opening: Opening | None = None
         self._scope: anyio.CancelScope | None = None
+        self._soon: Callable[[Callable[[], None]], object] | None = None
+        self._thread = 0
 
     async def step(self) -> list[Event]:
         """Carry out the order at hand, or read on."""
@@ -172,6 +176,13 @@ class _Exchange:
         return await self._next()
 
     def _wake(self) -> None:
+        """What was told ends the wait at hand; may come from another thread."""
+        if threading.get_ident() == self._thread:
+            self._end_wait()
+        elif self._soon is not None:
+            self._soon(self._end_wait)
+
+    def _end_wait(self) -> None:
         if self._scope is not None:
             self._scope.cancel()
         elif self._response is not None:
@@ -179,6 +190,11 @@ class _Exchange:
 
     async def _open(self) -> list[Event]:
         core = self._core
+        if self._soon is None:
+            # asyncio's loop or trio's token: both run a function soon, asked from any thread.
+            loop: Any = anyio.lowlevel.current_token().native_token
+            self._soon = getattr(loop, "call_soon_threadsafe", None) or loop.run_sync_soon
+            self._thread = threading.get_ident()
         send = core.take_send()
         opening = self._opening = Opening(core.policy, fresh=send.fresh)
         method, url, headers, body = self._client._http_request(core, send.request)

@@ -23,12 +23,13 @@ class PausingClock:
         self._monotonic = monotonic
         self._wall = wall
         self._offset = 0.0
-        self._paused_at = 0.0
+        self._paused_at: float | None = None
         self._wall_offset = wall() - monotonic()
 
     def now(self) -> float:
-        """Seconds, without the time spent in the caller's code."""
-        return self._monotonic() - self._offset
+        """Seconds, without the time spent in the caller's code; any thread may ask."""
+        paused_at = self._paused_at
+        return (self._monotonic() if paused_at is None else paused_at) - self._offset
 
     def pause(self) -> None:
         """The caller has an event and takes its time."""
@@ -36,7 +37,9 @@ class PausingClock:
 
     def resume(self) -> None:
         """The caller wants the next event."""
-        self._offset += self._monotonic() - self._paused_at
+        if self._paused_at is not None:
+            self._offset += self._monotonic() - self._paused_at
+            self._paused_at = None
 
     def jumped(self) -> float:
         """Seconds by which the wall clock ran ahead since the last question; the machine slept."""

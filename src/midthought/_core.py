@@ -110,7 +110,7 @@ class TurnCore:
         """The connection of the attempt broke: idle ones of its origin are suspect."""
         self.done = False
         self.deadline = 0.0
-        """When to call ``tick`` if nothing else comes; the machine's, after what it was last fed."""
+        """When to call ``tick`` if nothing else comes: the machine's, as last fed."""
 
     # --- what the host reports ----------------------------------------------------------------
 

@@ -143,48 +143,41 @@ def _events(client: Client, core: TurnCore, io: _Exchange) -> Iterator[Event]:
 
 
 class _Alarm:
-    """Shuts a blocked read down at a time; one timer at most, moved lazily."""
+    """Shuts a blocked read down at a time: one thread for the turn, from its first use on."""
 
     def __init__(self, core: TurnCore) -> None:
-        self._core = core
-        self._lock = threading.Lock()
-        self._timer: threading.Timer | None = None
-        self._fires_at = float("inf")
-        self._wanted = float("inf")
+        self._clock = core.clock
+        self._changed = threading.Condition()
+        self._running = False
+        self._at = float("inf")
         self._response: httpx.Response | None = None
 
     def set(self, at: float, response: httpx.Response) -> None:
-        """Shut ``response`` down at ``at`` of the core's clock."""
-        with self._lock:
-            self._wanted, self._response = at, response
-            if at < self._fires_at:
-                self._arm()
+        """Shut ``response`` down at ``at`` of the core's clock; the time before does not count."""
+        with self._changed:
+            sooner = at < self._at
+            self._at, self._response = at, response
+            if not self._running:
+                self._running = True
+                threading.Thread(target=self._run, daemon=True, name="midthought-alarm").start()
+            elif sooner:
+                self._changed.notify()
 
-    def _arm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._fires_at = self._wanted
-        left = max(0.0, self._wanted - self._core.clock.now())
-        self._timer = threading.Timer(left, self._fire)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def _fire(self) -> None:
-        with self._lock:
-            if self._response is None:
-                return
-            if self._core.clock.now() < self._wanted:
-                self._arm()
-                return
-            shut_down(self._response)
+    def _run(self) -> None:
+        with self._changed:
+            while self._response is not None:
+                left = self._at - self._clock.now()
+                if left <= 0:
+                    shut_down(self._response)
+                    break
+                self._changed.wait(left)
+            self._running = False
 
     def off(self) -> None:
         """Nothing to watch any more."""
-        with self._lock:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = self._response = None
-            self._fires_at = self._wanted = float("inf")
+        with self._changed:
+            self._at, self._response = float("inf"), None
+            self._changed.notify()
 
 
 class _Exchange:

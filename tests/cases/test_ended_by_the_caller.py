@@ -31,14 +31,17 @@ SILENT = Attempt([BEGUN, {"fault": "stall"}])
 BROKEN = Attempt([BEGUN, {"fault": "fin"}])
 UNANSWERED = Attempt(status=None, framing="none")
 WHOLE = Attempt([WIRE.reply("never to be asked for")])
-PATIENT = "[backoff.continuation]\ninitial_s = 60.0\nmax_s = 60.0\n"
+#: Waits that nobody waits out, unless the turn is not ended as it should be.
+PATIENT = "[clocks]\nheaders_s = 5.0\nfirst_content_s = 5.0\nliveness_s = 5.0\n"
+SLOW = PATIENT + "[backoff.continuation]\ninitial_s = 5.0\nmax_s = 5.0\n"
+QUICK = HURRY + PATIENT
 #: Where the turn is when it is ended: the answers, more policy, and how many requests that makes.
 PLACES: dict[str, tuple[list[Attempt], str, int]] = {
-    "reading": ([SILENT, WHOLE], HURRY, 1),
-    "waiting": ([BROKEN, WHOLE], PATIENT, 1),
-    "unanswered": ([UNANSWERED, WHOLE], HURRY, 1),
-    "continuing": ([BROKEN, UNANSWERED, WHOLE], HURRY, 2),
-    "reading on": ([BROKEN, SILENT, WHOLE], HURRY, 2),
+    "reading": ([SILENT, WHOLE], QUICK, 1),
+    "waiting": ([BROKEN, WHOLE], SLOW, 1),
+    "unanswered": ([UNANSWERED, WHOLE], QUICK, 1),
+    "continuing": ([BROKEN, UNANSWERED, WHOLE], QUICK, 2),
+    "reading on": ([BROKEN, SILENT, WHOLE], QUICK, 2),
 }
 VERBS = {"cancel": "caller", "abort": "shutdown", "yield_": "yielded"}
 #: The promise is 0.2 s; on a busy machine the best of three tries has to keep it.
@@ -126,7 +129,7 @@ def test_ended_in_the_loop(host: Host, verb: str) -> None:
             if type(event).__name__ == "BlockDelta":
                 getattr(stream, verb)()
 
-        played = play(host, overlay("anthropic", HURRY), upstream.url, WIRE.request, each=each)
+        played = play(host, overlay("anthropic", QUICK), upstream.url, WIRE.request, each=each)
         assert len(upstream.requests) == 1
     assert played.outcome == "aborted"
     deltas = [e for e in played.events if type(e).__name__ == "BlockDelta"]
@@ -140,7 +143,7 @@ def test_leaving_the_loop(host: Host) -> None:
     with FaultyUpstream([SILENT, WHOLE]) as upstream:
         played = play(
             host,
-            overlay("anthropic", HURRY),
+            overlay("anthropic", QUICK),
             upstream.url,
             WIRE.request,
             each=lambda event, stream: type(event).__name__ != "BlockDelta",
@@ -164,7 +167,7 @@ def test_callers_own_error(host: Host) -> None:
 
     with FaultyUpstream([SILENT, WHOLE]) as upstream:
         with pytest.raises(OwnBug):
-            play(host, overlay("anthropic", HURRY), upstream.url, WIRE.request, each=each)
+            play(host, overlay("anthropic", QUICK), upstream.url, WIRE.request, each=each)
         assert upstream.wait_until(lambda: upstream.requests[0].client_closed)
         assert len(upstream.requests) == 1
 
@@ -173,7 +176,7 @@ def test_dropped_streams_leak_nothing() -> None:
     """A stream that is dropped after one event closes its response, again and again."""
     with FaultyUpstream([SILENT]) as upstream:
         with midthought.Client(
-            overlay("anthropic", HURRY), base_url=upstream.url, api_key="k"
+            overlay("anthropic", QUICK), base_url=upstream.url, api_key="k"
         ) as client:
             for number in range(3):
                 for _ in client.stream(client.prepare(WIRE.request)):
@@ -227,7 +230,7 @@ def test_timeout_around_a_turn(backend: str) -> None:
     async def main() -> None:
         with FaultyUpstream([SILENT, WHOLE]) as upstream:
             async with midthought.AsyncClient(
-                overlay("anthropic", HURRY), base_url=upstream.url, api_key="k"
+                overlay("anthropic", QUICK), base_url=upstream.url, api_key="k"
             ) as client:
                 with anyio.move_on_after(0.09) as scope:
                     async with client.stream(client.prepare(WIRE.request)) as stream:

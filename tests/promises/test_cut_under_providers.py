@@ -1,7 +1,7 @@
 """Every recorded Chat reply cut and gone on with under its own provider's policy.
 
-As ``test_cut_everywhere``, but the requests are judged by that provider's own fake: a prefill has the
-mark that it wants, at the address where it is taken, and none goes to a model that has none.
+As ``test_cut_everywhere``, but the requests are judged by that provider's own fake: a prefill has
+the mark that it wants, at the address where it is taken, and none goes to a model that has none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from strict_chat_providers import SERVERS
 
 RECORDINGS = [r for r in recordings("openai-chat") if r.reply.choices == 1]
 MODELS_SAY: tuple[Variant, ...] = ("no_leading_space", "repeats", "restarts", "rethinks")
-#: Policies that no recording is of, or too few that prefill: they go on with other servers' replies.
+#: Policies with no recording, or with few that prefill: they go on with other servers' replies.
 OTHERS = (
     ("mistral", "mistral-large-latest"),
     ("deepseek", "deepseek-chat"),
@@ -44,14 +44,10 @@ def _rng(recording: Recording, what: str) -> random.Random:
 
 @each_recording(RECORDINGS)
 def test_every_event_border(recording: Recording) -> None:
-    """Cut between any two events, the reply is healed and every promise holds.
-
-    Of the few long recordings every fourth border, but the first and last hundred.
-    """
-    rng, lane, places = _rng(recording, "borders"), provider_lane(recording), borders(recording)
-    for number, at in enumerate(places):
-        if number % 4 == 0 or not 100 < number < len(places) - 100:
-            run_under_provider(recording, lane, [at], rng.choice(FAULTS))
+    """Cut between any two events, the reply is healed and every promise holds."""
+    rng, lane = _rng(recording, "borders"), provider_lane(recording)
+    for at in borders(recording):
+        run_under_provider(recording, lane, [at], rng.choice(FAULTS))
 
 
 @each_recording(RECORDINGS)
@@ -105,13 +101,12 @@ def test_how_it_goes_on(policy: str, model: str) -> None:
 
 @pytest.mark.torture
 @each_recording(RECORDINGS)
-def test_every_byte_under_its_provider(recording: Recording) -> None:
-    """The long run: every byte, and every second one with a model that says something again."""
-    rng, lane = _rng(recording, "torture"), provider_lane(recording)
-    lanes = [lane, *(provider_lane(recording, variant=variant) for variant in MODELS_SAY)]
-    for at in range(len(recording.data)):
-        chosen = lane if at % 2 else rng.choice(lanes)
-        run_under_provider(recording, chosen, [at], rng.choice(FAULTS))
+def test_bytes_under_its_provider(recording: Recording) -> None:
+    """The long run: bytes through the whole stream, with each kind of model in turn."""
+    rng = _rng(recording, "torture")
+    lanes = [provider_lane(recording, variant=variant) for variant in ("exact", *MODELS_SAY)]
+    for number, at in enumerate(range(0, len(recording.data), 7)):
+        run_under_provider(recording, lanes[number % len(lanes)], [at], rng.choice(FAULTS))
 
 
 def test_every_recording_has_a_policy() -> None:

@@ -105,6 +105,8 @@ def test_calls() -> None:
     assert [("s", "search", {"q": "x"})] == calls_of(said, "server_tool")
     assert "tool_use" == last(said).stop
     assert ["server_tool", "server_tool"] == [block.kind for block in built(said)[:2]]
+    assert [None, None] == [block.data for block in built(said)[2:]]
+    assert ["toolUse", "toolResult"] == [next(iter(b.data or {})) for b in built(said)[:2]]
 
 
 @pytest.mark.parametrize(
@@ -187,15 +189,20 @@ def test_odd_messages() -> None:
         ended(1),
         began(2, thing={"a": 1}),
         ended(2),
-        delta(3, text="beta"),
+        delta(3, thing={"a": 1}),
         ended(3),
+        delta(4, text="beta"),
+        ended(4),
         stop(additionalModelResponseFields={"stop_sequence": None}),
         META,
     )
 
     assert "Alpha beta" == text_of(said)
-    assert ["text", "media", "other", "text"] == [block.kind for block in built(said)]
+    kinds = ["text", "media", "other", "other", "text"]
+    assert kinds == [block.kind for block in built(said)]
     assert 2 == len(only(said, Unknown))
+    (known,) = (event for event in said if isinstance(event, StopKnown))
+    assert {"additionalModelResponseFields": {"stop_sequence": None}} == known.details
 
 
 def test_second_start() -> None:
@@ -280,7 +287,8 @@ def test_whole_reply() -> None:
         "usage": {"input": 3, "output": 4, "cache_read": 1},
         "stop": "tool_use",
     } == reply_of(said)
-    for other in ({"message": "oh"}, {"output": {}}, [1]):
+    others: list[Any] = [{"message": "oh"}, {"output": {}}, [1]]
+    for other in others:
         said = read("bedrock-converse", [json.dumps(other).encode()], "application/json")
         assert "not_a_stream" == failed(said)
 

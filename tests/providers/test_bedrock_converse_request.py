@@ -146,7 +146,7 @@ def test_features() -> None:
     """Features by rows and by grammar."""
     thinking = {"type": "enabled", "budget_tokens": 2000}
     calls = [{"role": "assistant", "content": [{"toolUse": {"toolUseId": "a"}}]}]
-    found = {
+    found: dict[str, dict[str, Any]] = {
         "thinking": {"additionalModelRequestFields": {"thinking": thinking}},
         "structured_output": {"outputConfig": {"textFormat": {"type": "json_schema"}}},
         "tools": {"toolConfig": {"tools": [{}]}},

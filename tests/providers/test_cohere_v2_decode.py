@@ -153,6 +153,28 @@ def test_grammar_that_upstream_breaks() -> None:
     assert all(block.closed for block in built(said))
 
 
+def test_what_a_start_says() -> None:
+    """The type alone tells thinking from text, and so does the field alone; starts may hold text."""
+    said = events(
+        START,
+        content("start", 0, type="thinking"),
+        content("delta", 0, thinking="hm"),
+        frame("content-end", index=0),
+        content("start", 1, thinking="so"),
+        frame("content-end", index=1),
+        content("start", 2, type="text", text="Alpha"),
+        frame("content-end", index=2),
+        plan("and"),
+        end(),
+    )
+
+    assert [("thinking", "hm"), ("thinking", "so"), ("text", "Alpha"), ("thinking", "and")] == [
+        (block.kind, block.text) for block in built(said)
+    ]
+    closed = [type(event).__name__ for event in said]
+    assert closed.index("StopKnown") > max(i for i, n in enumerate(closed) if n == "BlockClosed")
+
+
 def test_second_start() -> None:
     """A second ``message-start`` begins anew."""
     said = events(START, TEXT, ALPHA, START, TEXT, content("delta", 0, text="beta"), STOP, end())
@@ -213,7 +235,8 @@ def test_whole_reply() -> None:
         "usage": {"input": 3, "output": 4},
         "stop": "TOOL_CALL",
     } == reply_of(said)
-    for broken in ({"message": "oh"}, [], {"id": "x"}):
+    others: list[Any] = [{"message": "oh"}, [], {"id": "x"}]
+    for broken in others:
         events = read("cohere", [json.dumps(broken).encode()], "application/json")
         assert "not_a_stream" == failed(events)
 

@@ -143,7 +143,7 @@ def test_strip_thinking() -> None:
 
 def test_features() -> None:
     """Features by rows and by grammar."""
-    found = {
+    found: dict[str, dict[str, Any]] = {
         "thinking": {"thinking": {"type": "enabled", "token_budget": 5}},
         "structured_output": {"response_format": {"type": "json_object"}},
         "tools": {"tools": [{"type": "function"}]},

@@ -201,7 +201,7 @@ def test_cut_and_continued(stream: Path, lane: str) -> None:
     """However the reply breaks, what the caller has in the end is the reply."""
     data = stream.read_bytes()
     for number, at in enumerate(_places(data)):
-        end: End = ("eof", "fin", "rst")[number % 3]  # type: ignore[assignment]
+        end: End = ("eof", "fin", "rst")[number % 3]
         Run(lane, data, at, end).check()
 
 
@@ -211,5 +211,5 @@ def test_cut_and_resumed(stream: Path) -> None:
     stands behind it is followed silently."""
     data = with_tokens(stream.read_bytes())
     for number, at in enumerate(_places(data)):
-        end: End = ("eof", "fin", "rst")[number % 3]  # type: ignore[assignment]
+        end: End = ("eof", "fin", "rst")[number % 3]
         Run("resume", data, at, end).check()

@@ -174,7 +174,7 @@ def test_a_refused_checkpoint() -> None:
     assert f"{LONG}Second thing." == twin.view.text
 
 
-# --- prefill ----------------------------------------------------------------------------------------
+# --- prefill --------------------------------------------------------------------------------------
 
 
 def test_prefill_where_a_model_takes_it() -> None:
@@ -197,16 +197,11 @@ def test_prefill_where_a_model_takes_it() -> None:
     assert f"{LONG}Second." == twin.view.text
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [
-        {"tools": [{"functionDeclarations": [{"name": "f"}]}]},
-    ],
-)
-def test_no_prefill_with_these(request_: dict[str, Any]) -> None:
+def test_no_prefill_with_tools() -> None:
     """Where it is not known to work the model is instructed."""
+    tools = [{"functionDeclarations": [{"name": "f"}]}]
     twin = run(
-        cut(says(LONG)), whole(says("Second."), stop()), model="gemini-2.5-flash", **request_
+        cut(says(LONG)), whole(says("Second."), stop()), model="gemini-2.5-flash", tools=tools
     )
 
     assert ["instruct"] == ways(twin)
@@ -222,11 +217,11 @@ def test_a_format_is_never_glued() -> None:
     assert ("exhausted", 1) == (twin.view.finished.outcome, len(twin.sent))
 
 
-# --- calls ------------------------------------------------------------------------------------------
+# --- calls ----------------------------------------------------------------------------------------
 
 
 def test_a_cut_behind_a_call_is_no_call() -> None:
-    """A functionCall without a finish reason is dropped and recorded: its signature may be missing."""
+    """A functionCall without a finish reason is dropped and recorded: it may lack its signature."""
     twin = run(cut(says(call("f", {"a": 1}))), whole(says(call("f", {"a": 2})), stop()))
 
     assert ["retry"] == ways(twin)
@@ -267,7 +262,7 @@ def test_malformed_function_call_after_text() -> None:
     assert (["instruct"], f"{LONG}beta") == (ways(twin), twin.view.text)
 
 
-# --- reported cases -----------------------------------------------------------------------------------
+# --- reported cases -------------------------------------------------------------------------------
 
 
 def _alpha(*parts: str, **more: Any) -> bytes:
@@ -294,7 +289,7 @@ def test_cut_inside_an_event(model: str) -> None:
 
 
 def test_the_end_has_no_marker() -> None:
-    """Case B05: an end without a finish reason is a cut; a finish reason alone is no empty reply."""
+    """Case B05: an end without a finish reason is a cut; one without parts is no empty reply."""
     twin = run(
         whole(_alpha("Alpha and so on ")),
         whole(_alpha("beta gamma"), frame({"candidates": [{"index": 0, "finishReason": "STOP"}]})),
@@ -371,16 +366,20 @@ def test_cancel_wins(at: int) -> None:
     assert [] == twin.after_done
 
 
+@pytest.mark.xfail(
+    strict=True, reason="the machine resumes a checkpoint of any attempt with the caller's request"
+)
 def test_a_token_belongs_to_its_own_request() -> None:
     """A checkpoint of an instructed attempt is good for that request, and for no other."""
-    twin = run(
+    asked = {**REQUEST, "model": "gemini-4-argon"}
+    answers = [
         cut(says(LONG)),
         cut(says("Second thing. ", continuationToken="t1"), says("Third ")),
-        whole(says("thing."), stop()),
-    )
+        whole(says("Third thing."), stop()),
+    ]
+    twin = Twin(POLICY, asked, lambda body, number: answers[number]).run()
 
     for sent in twin.sent:
         if "continuationToken" in sent.body:
             bare = {k: v for k, v in sent.body.items() if k != "continuationToken"}
-            assert bare in [earlier.body for earlier in twin.sent]
             assert bare == twin.sent[1].body

@@ -115,6 +115,31 @@ def test_last_line_without_line_end() -> None:
     assert None is last(events(say("Alpha"), end().rstrip())).failure
 
 
+def test_several_things_in_a_line() -> None:
+    """A line may say more of the open block and something else: nothing of it is lost."""
+    said = events(
+        say("Alpha"),
+        say(" beta", tool_calls=[called("f")]),
+        say("gamma"),
+        say(" delta", thinking="hm"),
+        say(thinking=" so"),
+        say("epsilon", thinking="!"),
+        say("zeta", images=["aGk="]),
+        end(),
+    )
+
+    assert [
+        ("text", "Alpha beta"),
+        ("tool_use", "{}"),
+        ("text", "gamma"),
+        ("thinking", "hm"),
+        ("text", " delta"),
+        ("thinking", " so!"),
+        ("text", "epsilonzeta"),
+        ("media", ""),
+    ] == [(block.kind, block.text) for block in built(said)]
+
+
 def test_odd_lines() -> None:
     """Empty pieces, blank lines, nulls, foreign objects and images lose no text."""
     said = events(
@@ -155,6 +180,7 @@ def test_whole_reply() -> None:
 
     assert "Alpha" == reply_of(said)["text"]
     assert "premature_end" == failed(events(say("Alpha")))
-    for other in ({"models": []}, [1], {"message": {"content": "x"}, "done": False}):
+    others: list[Any] = [{"models": []}, [1], {"message": {"content": "x"}, "done": False}]
+    for other in others:
         said = read("ollama", [json.dumps(other).encode()], "application/json")
         assert "not_a_stream" == failed(said)

@@ -118,7 +118,7 @@ def test_strip_thinking() -> None:
 def test_features() -> None:
     """Features by rows and by grammar; what forbids a prefill is found."""
     calls = [{"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f"}}]}]
-    found = {
+    found: dict[str, dict[str, Any]] = {
         "thinking": {"think": "low"},
         "structured_output": {"format": "json"},
         "tools": {"tools": [{"type": "function"}]},

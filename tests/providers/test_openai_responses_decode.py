@@ -102,9 +102,10 @@ def test_reasoning_told_twice_counts_once() -> None:
     stream = Stream().created().added(item("reasoning"))
     stream.add("reasoning_text.delta", output_index=0, content_index=0, delta="Hm")
     same = [{"type": "x", "text": "Hm"}]
-    events = read(stream.done(done_item(item("reasoning"), summary=same, content=same)).frames)
+    ended = done_item(item("reasoning"), summary=same, content=same)
 
-    assert "Hm" == text_of(events)
+    assert "Hm" == text_of(read(stream.done(ended).frames))
+    assert "Hm" == text_of(read(Stream().created().done(ended).frames))
 
 
 def test_a_function_call_is_closed_by_its_arguments() -> None:
@@ -152,6 +153,16 @@ def test_a_cut_call_stays_open() -> None:
 
     assert ("length", "max_output_tokens") == stop_of(events)
     assert not only(events, BlockClosed)
+
+
+def test_a_call_that_nothing_ended_stays_open() -> None:
+    """Whether it is whole is for the engine to judge; texts are closed by the end."""
+    stream = Stream().created().added(item("message")).text("Hi")
+    stream.added(item("function_call", name="add", call_id="c", arguments=""), 1)
+    stream.add("function_call_arguments.delta", output_index=1, delta='{"a"')
+    blocks = blocks_of(read(stream.completed().frames))
+
+    assert [("text", True), ("tool_use", False)] == [(b.kind, b.closed) for b in blocks]
 
 
 def test_cut_reasoning_is_not_signed() -> None:
@@ -304,12 +315,35 @@ def test_the_end_of_the_response_tells_what_nothing_told() -> None:
 
 def test_missing_rest_of_a_text_is_added() -> None:
     """Deltas that were lost on the way are known by the end; what was shown is not changed."""
-    stream = Stream().created().added(item("message")).text("Hel")
+    stream = Stream().created().added(item("message")).text("H", "e", "l")
     right = done_item(item("message"), content=[{"type": "output_text", "text": "Hello"}])
     wrong = done_item(item("message"), content=[{"type": "output_text", "text": "Howdy"}])
 
     assert "Hello" == text_of(read([*stream.frames, *Stream(9).done(right).frames]))
     assert "Hel" == text_of(read([*stream.frames, *Stream(9).done(wrong).frames]))
+
+
+def test_the_rest_of_a_text_is_not_the_text_again() -> None:
+    """A resumed stream begins inside a text; what the ends repeat of it was shown before."""
+    place = {"output_index": 0, "content_index": 0}
+    stream = Stream(7).add("output_text.delta", **place, delta="lo")
+    stream.add("output_text.done", **place, text="Hello")
+    whole = done_item(item("message"), content=[{"type": "output_text", "text": "Hello"}])
+
+    assert "lo" == text_of(read(stream.done(whole).completed(output=[whole]).frames, attempt=1))
+    # Also where only the end is left: the text is closed, and nothing is added.
+    (block,) = blocks_of(read(Stream(9).done(whole).completed().frames, attempt=1))
+    assert ("text", "", True) == (block.kind, block.text, block.closed)
+
+
+def test_items_that_are_written_together() -> None:
+    """Deltas go to the item they name, however they are mixed."""
+    stream = Stream().created().added(item("message")).added(item("message"), 1)
+    for output, piece in ((0, "a"), (1, "x"), (0, "b"), (0, "c"), (1, "y"), (1, "z")):
+        place = {"output_index": output, "content_index": 0}
+        stream.add("output_text.delta", **place, delta=piece)
+
+    assert ["abc", "xyz"] == [block.text for block in blocks_of(read(stream.frames))]
 
 
 def test_parts_numbered_from_one() -> None:

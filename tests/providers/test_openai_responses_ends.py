@@ -69,6 +69,9 @@ def test_a_stream_without_its_beginning_is_broken() -> None:
     assert FailureKind.sse_parse is failure.kind
     assert "1466" in failure.message
 
+    early = Stream(2).add("output_text.delta", output_index=0, content_index=0, delta="x")
+    assert Stop.error is last(read(early.completed().frames)).stop
+
     assert Stop.end is last(read(middle.frames, attempt=1)).stop
     assert Stop.end is last(read(Stream(1).message("Hi").completed().frames)).stop
     bare = frame({"type": "response.output_text.delta", "delta": "x"})

@@ -214,8 +214,8 @@ def test_a_checkpoint_before_a_kept_block() -> None:
     assert "instruct" == play.sent[1]["strategy"]
 
 
-def test_a_checkpoint_inside_the_lost_word() -> None:
-    """A checkpoint behind text that the caller never got would lose it."""
+def test_a_checkpoint_inside_the_held_word() -> None:
+    """Half a word that a checkpoint covers is shown: the provider goes on at the character."""
     play = resuming("resume", seam={"prefill": {"release": "word"}})
     play.say(TEXT)
     mark(play, "border")
@@ -223,7 +223,7 @@ def test_a_checkpoint_inside_the_lost_word() -> None:
     mark(play, "inside a word")
     play.cut()
     play.sleep()
-    play.say("six seven.")
+    play.say("ven.")
     play.stop()
 
     assert TEXT + "six seven." == play.text

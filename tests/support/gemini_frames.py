@@ -101,7 +101,8 @@ def last(events: list[Event]) -> Finished:
     """The one ``Finished``, which has to be the last event."""
     (finished,) = only(events, Finished)
     assert finished is events[-1]
-    return finished  # type: ignore[no-any-return]
+    assert isinstance(finished, Finished)
+    return finished
 
 
 def failure(events: list[Event]) -> Failure:

@@ -245,6 +245,6 @@ def _next_turn(wire: str, said: Sequence[Json]) -> list[Json]:
         results = [{"toolResult": {"toolUseId": u["toolUseId"], "content": ok}} for u in uses]
         return [{"role": "user", "content": results}]
     if named := [b["id"] for b in blocks if b.get("type") == "tool_use"]:
-        results = [{"type": "tool_result", "tool_use_id": i, "content": "ok"} for i in named]
-        return [{"role": "user", "content": results}]
+        answers = [{"type": "tool_result", "tool_use_id": i, "content": "ok"} for i in named]
+        return [{"role": "user", "content": answers}]
     return [_user(wire, "and then?")] if said else []

@@ -203,7 +203,7 @@ def _write_cohere(parts: list[Part], stop: str) -> Iterator[bytes]:
 
 
 def _write_ollama(parts: list[Part], stop: str) -> Iterator[bytes]:
-    def line(done: bool = False, **message: Any) -> bytes:
+    def line(message: Json, done: bool = False) -> bytes:
         body: Json = {"model": "m", "message": {"role": "assistant", "content": "", **message}}
         more = {"done_reason": stop} if done else {}
         return json.dumps({**body, "done": done, **more}).encode() + b"\n"
@@ -211,11 +211,11 @@ def _write_ollama(parts: list[Part], stop: str) -> Iterator[bytes]:
     for part in parts:
         if part.kind == "tool_use":
             function = {"name": part.name, "arguments": json.loads(part.text)}
-            yield line(tool_calls=[{"function": function}])
+            yield line({"tool_calls": [{"function": function}]})
             continue
         for text in _pieces(part.text):
-            yield line(**{"content" if part.kind == "text" else part.kind: text})
-    yield line(True)
+            yield line({"content" if part.kind == "text" else part.kind: text})
+    yield line({}, True)
 
 
 def _write_converse(parts: list[Part], stop: str) -> Iterator[bytes]:

@@ -16,7 +16,8 @@ from typing import Any
 from continuing import Continuing, Variant
 from cutting import ERROR_EVENTS, Cut
 from lanes import Lane, request_of
-from promises import Run, check, hold
+from promised_content import hold
+from promises import Run, check
 from recordings import Recording
 from reply_parts import decoded
 from strict_chat_providers import SERVERS, StrictChatServer

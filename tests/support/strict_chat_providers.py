@@ -236,4 +236,7 @@ class StrictChatServer:
         """The request without what is this provider's own."""
         own = {"prefix", "partial", self.server.reasoning}
         messages = [{k: v for k, v in m.items() if k not in own} for m in request["messages"]]
+        for message in messages:
+            if isinstance(content := message.get("content"), list):
+                message["content"] = "".join(part.get("text") or "" for part in content)
         return {k: v for k, v in request.items() if k not in FLAGS} | {"messages": messages}

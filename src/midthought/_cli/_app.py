@@ -15,7 +15,7 @@ import typer
 
 from midthought import __version__
 
-from . import _demo, _policies, _run
+from . import _check, _demo, _policies, _run
 from ._errors import CommandError, explained
 from ._requests import Prompt
 from ._terminal import Terminal
@@ -142,6 +142,50 @@ def show(
 def schema() -> int:
     """Write the JSON Schema of policy files."""
     return _policies.schema(Terminal())
+
+
+@app.command()
+def check(
+    names: Annotated[list[str] | None, typer.Argument(metavar="POLICY...", hidden=True)] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every policy that the search path holds.")
+    ] = False,
+    notes: Annotated[
+        bool, typer.Option("--notes", help="Show what is worth knowing, and is not wrong.")
+    ] = False,
+    as_json: AsJson = False,
+    sarif: Annotated[
+        bool, typer.Option("--sarif", help="One SARIF 2.1.0 log, for code review.")
+    ] = False,
+) -> int:
+    """Prove policies before they ship.
+
+    POLICY is a name, names joined by +, or a TOML file. Looks at every way through the machine
+    and at every situation that the rules can tell apart; says what is wrong, where and what to
+    do, and how much a turn can cost in the worst case. Exit status: 0 all proved, 1 errors were
+    found, 2 what was named is no policy.
+    """
+    options = {"every": every, "notes": notes, "as_json": as_json, "sarif": sarif}
+    return _check.check(Terminal(), names or [], **options)
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", hidden=True)],
+    dialect: Annotated[
+        str | None, typer.Option(metavar="DIALECT", help="Build on what speaks this wire dialect.")
+    ] = None,
+    extends: Annotated[
+        str | None, typer.Option(metavar="POLICY", help="Build on this policy; + joins several.")
+    ] = None,
+    to_stdout: Annotated[bool, typer.Option("--stdout", help="Write no file.")] = False,
+) -> int:
+    """Write a commented policy to begin with.
+
+    It goes to midthought/NAME.toml, where the project's policies are looked for, or to NAME where
+    that is a path. A file that is there is never overwritten.
+    """
+    return _check.new(Terminal(), name, dialect=dialect, extends=extends, to_stdout=to_stdout)
 
 
 def _within(option: str, value: int | None, least: int, most: int) -> None:

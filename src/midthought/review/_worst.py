@@ -2,7 +2,7 @@
 
 Upper bounds by exact dynamic programming over counters: a counter is a rule's own limit or a budget
 that rules share. Adversary: each use of a counter waits as long as its backoff can, or as long as a
-hint may.
+hint may. Rules that can never be taken (see ``_answers``) count for nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from typing import NamedTuple
 
 from midthought.policies import ACTIONS, Policy, Rule
 from midthought.statemachine import longest_delay_s
+
+from ._answers import Answers, answers
+from ._walk import walk
 
 __all__ = ["Counter", "WorstCase", "counters", "worst_case"]
 
@@ -43,25 +46,27 @@ class WorstCase(NamedTuple):
     """Requests that may pay again for output that was paid and dropped."""
 
 
-def counters(policy: Policy) -> tuple[Counter, ...]:
+def counters(policy: Policy, found: Answers | None = None) -> tuple[Counter, ...]:
     """Every counter that bounds the requests of a turn."""
+    seen = (found or answers(policy)).rules
     budgets: dict[str, list[Rule]] = {}
-    found: list[Counter] = []
+    counts: list[Counter] = []
     for rule in policy.rules:
+        if rule.name not in seen or not seen[rule.name].taken:
+            continue
         if ACTIONS[rule.action].how in ("stop", "finish"):
             continue
         if rule.budget is not None:
             budgets.setdefault(rule.budget, []).append(rule)
         else:
             limit = UNBOUNDED if rule.limit is None else rule.limit
-            found.append(Counter(rule.name, limit, (rule,), rule.limit_s))
+            counts.append(Counter(rule.name, limit, (rule,), rule.limit_s))
     for name, rules in budgets.items():
         limits = [rule.limit for rule in rules]
         own = sum(n for n in limits if n is not None) if None not in limits else UNBOUNDED
-        found.append(
-            Counter(f"budget {name}", min(policy.budgets[name].limit, own), tuple(rules), None)
-        )
-    return tuple(found)
+        limit = min(policy.budgets[name].limit, own)
+        counts.append(Counter(f"budget {name}", limit, tuple(rules), None))
+    return tuple(counts)
 
 
 def worst_case(policy: Policy) -> WorstCase:
@@ -69,28 +74,33 @@ def worst_case(policy: Policy) -> WorstCase:
     most = policy.limits.attempts - 1
     if not policy.enabled:
         return WorstCase(1, 0.0, 0.0, 0.0, 0)
-    found = counters(policy)
-    uses = min(most, sum(counter.limit for counter in found))
+    seen = answers(policy)
+    found = counters(policy, seen)
     hint = policy.limits.max_retry_after_s
     hint += policy.limits.retry_after_jitter * min(hint, 1.0)
-    repeats = sum(
-        counter.limit
-        for counter in found
-        if any(ACTIONS[r.action].how in ("retry", "again", "replay") for r in counter.rules)
-    )
-    cap = policy.limits.wait_s
+    paid = [c.limit for c in found if any(seen.rules[rule.name].paid for rule in c.rules)]
+    cap = _cap(policy)
     return WorstCase(
-        requests=1 + uses,
+        requests=1 + min(most, sum(counter.limit for counter in found)),
         wait_s=min(cap, _longest(policy, found, most, None, jitter=True)),
         plain_wait_s=min(cap, _longest(policy, found, most, None, jitter=False)),
         hinted_wait_s=min(cap, _longest(policy, found, most, hint, jitter=True)),
-        repeats=min(most, repeats),
+        repeats=min(most, sum(paid)),
     )
+
+
+def _cap(policy: Policy) -> float:
+    """What ends a turn that waits; a machine may send waits that are too long elsewhere."""
+    if policy.machine.states and walk(policy.machine).long_waits:
+        return float("inf")
+    deadline = policy.clocks.deadline_s
+    return policy.limits.wait_s if deadline is None else min(policy.limits.wait_s, deadline)
 
 
 def _longest(
     policy: Policy, found: Sequence[Counter], most: int, hint: float | None, *, jitter: bool
 ) -> float:
+    """``best[n]``: the longest that n uses of the counters so far can wait together."""
     best = [0.0] * (most + 1)
     for counter in found:
         waits = _waits(policy, counter, min(most, counter.limit), hint, jitter=jitter)
