@@ -66,6 +66,11 @@ class Block(msgspec.Struct):
     """Bytes received, counted off the hot path only."""
 
     @property
+    def chars(self) -> int:
+        """Characters received and not forgotten, shown or not."""
+        return len(self.text) + len(self.pending) + len(self.lost)
+
+    @property
     def text(self) -> str:
         """All text (or tool input) so far; joined once, then kept."""
         parts = self.parts

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from midthought.policies import Final, Stop
 
 from ._commit import Commit, Dropped
 from ._context import NEVER, Context
 from ._effects import Close, Done, Emit, StopUpstream
 from ._events import TurnFinished
+from ._failure import Failure
 
 __all__ = ["end_attempt", "end_continuation", "end_turn"]
 
@@ -34,6 +37,27 @@ def end_attempt(ctx: Context, *, complete: bool) -> None:
     ctx.ledger.discard(int((attempt.received_chars - attempt.kept_chars) / per_token))
     if ctx.order is not None and attempt.kept_chars:
         ctx.history.answered(ctx.order)
+    ctx.record(
+        "llm_attempt_ended",
+        how=attempt.how,
+        strategy=attempt.strategy,
+        stop=attempt.stop.value if attempt.stop is not None else None,
+        failure=_facts(attempt.failure),
+        received=[
+            {"kind": block.kind, "chars": chars, "closed": block.closed}
+            for block, chars in timeline.received()
+        ],
+        received_chars=attempt.received_chars,
+        kept_chars=attempt.kept_chars,
+    )
+
+
+def _facts(failure: Failure | None) -> dict[str, Any] | None:
+    """The facts that rules ask about; the message stands in the record of the break."""
+    if failure is None:
+        return None
+    facts = msgspec.to_builtins(failure)
+    return {k: v for k, v in facts.items() if k not in ("message", "provider", "model")}
 
 
 def end_continuation(ctx: Context, *, failed: str | None, said: str) -> None:

@@ -49,6 +49,7 @@ class Moves:
         ctx.table.fire(turn, trigger)
         if turn.state == before:
             return
+        ctx.record("llm_state_changed", source=before, trigger=trigger, state=turn.state)
         detail = self._detail()
         ctx.out.append(Emit(StateChanged(ctx.attempt, before, trigger, turn.state, detail)))
         enter = self._enter.get(ctx.table.roles[turn.state])

@@ -454,11 +454,15 @@ class Timeline:
         if self._seam_block is not None:
             self._show(self._seam_block, rest)
 
+    def received(self) -> list[tuple[Block, int]]:
+        """What this attempt brought: each block it began or went on in, with its characters."""
+        mine = [(block, block.chars) for block in self.blocks[self.first_of_attempt :]]
+        more = self._joined_chars(with_lost=True)
+        return [(self._joined, more), *mine] if self._joined is not None and more else mine
+
     def received_chars(self) -> int:
         """Characters that this attempt brought."""
-        mine = self.blocks[self.first_of_attempt :]
-        total = sum(len(b.text) + len(b.pending) + len(b.lost) for b in mine)
-        return total + self._joined_chars(with_lost=True)
+        return sum(chars for _, chars in self.received())
 
     def kept_chars(self, decided: Commit) -> int:
         """Characters of this attempt that are kept; at least one per kept block of it."""

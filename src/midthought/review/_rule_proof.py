@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from midthought.policies import FailureKind, Policy, Rule
+from midthought.policies import Policy, Rule
 from midthought.statemachine import Facts, delay_s
 
 from ._answers import Answers, Seen
-from ._situations import Cause
 
 __all__ = ["Lead", "rule_leads"]
 
@@ -109,6 +108,7 @@ def _delay(policy: Policy, rule: Rule) -> Iterator[Lead]:
 
 
 def _kinds(policy: Policy, found: Answers) -> Iterator[Lead]:
+    gaps: dict[str, list[str]] = {}
     for cause, silent in found.silent.items():
         if cause.kind is None or cause.kind in policy.exhaust:
             continue
@@ -119,20 +119,19 @@ def _kinds(policy: Policy, found: Answers) -> Iterator[Lead]:
             text = f"no rule for {cause.kind.value} that is ever taken (named by: {names})"
             yield Lead("unanswered-kind", ("exhaust",), text, "a rule, or the kind here", hint)
         elif silent:
-            yield _gap(policy, cause, silent, mine)
-
-
-def _gap(policy: Policy, cause: Cause, silent: Sequence[Facts], rules: Sequence[Rule]) -> Lead:
-    """Situations of a kind that end the turn, told by the facts that they have in common."""
-    shown = all(facts.attempt_visible or facts.attempt_partial for facts in silent)
-    kept = {facts.partial for facts in silent}
-    parts = {frozenset({True}): ["something is kept"], frozenset({False}): ["nothing is kept"]}
-    common = parts.get(frozenset(kept), [])
-    if shown:
-        common.append("output of this attempt came through")
-    where = " and ".join(common) or "no rule asks for what came together"
-    kind = cause.kind or FailureKind.unknown
+            gaps.setdefault(_where(silent), []).append(cause.kind.value)
     hint = "nothing to do if that is meant; else add a rule for it"
-    place = next(at for at, rule in enumerate(policy.rules) if rule in rules)
-    text = f"{kind.value} ends the turn where {where}"
-    return Lead("gap", ("rules", place, "on"), text, "a rule, if it should be recovered", hint)
+    for where, kinds in gaps.items():
+        text = f"no answer to {', '.join(kinds)} where {where}"
+        yield Lead("gap", ("rules",), text, "a rule, if it should be recovered", hint)
+
+
+def _where(silent: Sequence[Facts]) -> str:
+    """Situations that end the turn, told by what they have in common."""
+    common = []
+    for said, words in ((True, "something is kept"), (False, "nothing is kept")):
+        if all(facts.partial is said for facts in silent):
+            common.append(words)
+    if all(facts.attempt_visible or facts.attempt_partial for facts in silent):
+        common.append("output of this attempt came through")
+    return " and ".join(common) or "no rule asks for what came together"

@@ -125,7 +125,7 @@ def _turn_facts(policy: Policy, rules: Sequence[Rule]) -> Iterator[dict[str, Any
     rows = [(None,) if values is None else values for values in asked]
     resumes = sides if "resume" in hows else (False,)
     hooks = ((), tuple(sorted(_HOOKED))) if edits & _HOOKED else ((),)
-    for chosen in product(*rows, _in_a_row(rules), ways, resumes, hooks):
+    for chosen in product(*rows, _in_a_row(policy, rules), ways, resumes, hooks):
         facts: dict[str, Any] = dict(zip(_TURN, chosen, strict=True))
         if facts["turn_visible"] is None:
             facts["turn_visible"] = facts["attempt_visible"]
@@ -147,8 +147,10 @@ def _asks(rules: Sequence[Rule], name: str) -> bool:
     return any(getattr(rule.on, name) is not None for rule in rules)
 
 
-def _in_a_row(rules: Sequence[Rule]) -> list[int]:
-    return sorted({1, *(rule.on.in_a_row for rule in rules if rule.on.in_a_row is not None)})
+def _in_a_row(policy: Policy, rules: Sequence[Rule]) -> list[int]:
+    """Numbers that rules count to, as far as a turn can have so many requests."""
+    asked = {rule.on.in_a_row for rule in rules if rule.on.in_a_row is not None}
+    return sorted({1, *(number for number in asked if number <= policy.limits.attempts)})
 
 
 def _strategies(policy: Policy) -> list[tuple[str, ...]]:

@@ -58,8 +58,8 @@ class Cutter:
     """A context manager: reply i of ``upstream`` (a URL) is broken by ``cuts[i]``.
 
     ``None`` there, or no entry: passed on whole; so is all that is no event stream. ``requests``
-    holds the JSON bodies that came. Knows the text of Chat Completions and of Anthropic Messages.
-    Every reply has a connection of its own. Raises ``PortUnavailable``.
+    holds the JSON bodies that came. Knows the text of Chat Completions, Responses and Anthropic
+    Messages. Every reply has a connection of its own. Raises ``PortUnavailable``.
     """
 
     def __init__(
@@ -277,4 +277,7 @@ def _holder(frame: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """The object of a frame that holds its text, and under which key."""
     if choices := frame.get("choices"):
         return choices[0].get("delta") or {}, "content"
-    return (frame.get("delta") or {}, "text") if frame.get("type") else ({}, "text")
+    if frame.get("type") == "response.output_text.delta":
+        return frame, "delta"
+    delta = frame.get("delta")
+    return (delta, "text") if isinstance(delta, dict) else ({}, "text")

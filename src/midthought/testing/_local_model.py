@@ -82,7 +82,9 @@ class LocalModel:
         self.url = ""
 
     def start(self) -> Self:
-        """Start the server and wait until the model is loaded."""
+        """Start the server, if it does not run, and wait until the model is loaded."""
+        if self._process is not None:
+            return self
         self._log = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
             [sys.executable, "-P", str(_SERVER), json.dumps(self._settings)],
