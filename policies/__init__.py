@@ -60,6 +60,7 @@ from ._schema import (
 from ._vocabulary import (
     ACTIONS,
     BLOCK_KINDS,
+    DIALECT_STRATEGIES,
     DIALECTS,
     EDITS,
     FEATURES,
@@ -103,6 +104,7 @@ __all__ = [
     "Condition",
     "Continuation",
     "DIALECTS",
+    "DIALECT_STRATEGIES",
     "EDITS",
     "Edit",
     "FEATURES",

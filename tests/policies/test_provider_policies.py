@@ -28,6 +28,7 @@ WAYS: dict[str, dict[str, tuple[str, ...]]] = {
         "kimi-k2.5": INSTRUCT,
         "kimi-k2.7-code-highspeed": INSTRUCT,
         "kimi-k2-thinking": INSTRUCT,
+        "kimi-k4": INSTRUCT,
     },
     "qwen": {
         "qwen-plus": PREFILL,

@@ -66,7 +66,7 @@ def script(terminal: Terminal, options: Options) -> int:
 
 
 def model(terminal: Terminal, options: Options) -> int:
-    """The demo with a real model behind a relay that cuts; returns the exit status."""
+    """The demo with a real model behind a proxy that cuts; returns the exit status."""
     policy = _shortened("llamacpp", fast=options.fast)
     stage = stage_for(terminal, as_json=options.as_json)
     request = {
@@ -81,7 +81,7 @@ def model(terminal: Terminal, options: Options) -> int:
         )
         uncut = _uncut(policy, server.url, request)
         with _cutter(server.url, options.port) as cutter:
-            what = "SmolLM2-135M behind a relay that cuts"
+            what = "SmolLM2-135M behind a proxy that cuts"
             stage.opening(what, cutter.url, policy, "SmolLM2-135M", _changes(policy))
             return _play(stage, policy, cutter.url, [(act, request)], [(uncut.text, [])])
 

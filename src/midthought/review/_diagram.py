@@ -15,7 +15,17 @@ from pathlib import Path
 
 from ._view import Edge, Ladder, Node, Rung, View
 
-__all__ = ["DiagramError", "Paint", "dot", "ladder_dot", "ladder_text", "mermaid", "render", "text"]
+__all__ = [
+    "DiagramError",
+    "Paint",
+    "dot",
+    "ladder_dot",
+    "ladder_text",
+    "mermaid",
+    "painted",
+    "render",
+    "text",
+]
 
 #: Role -> (fill, border): told apart without colour too, by shape and by the legend's words.
 _COLOURS: dict[str, tuple[str, str]] = {

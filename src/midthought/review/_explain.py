@@ -212,13 +212,12 @@ def _time_line(turn: Turn) -> str:
 
 
 _HEAD = """<!doctype html><html lang=en><meta charset=utf-8>
-<title>midthought: a recorded run</title>
-<style>
-body{font:15px/1.5 system-ui,sans-serif;color:#111827;margin:0}main{max-width:70rem;
-margin:2rem auto;padding:0 1rem}pre{background:#f9fafb;border:1px solid #e5e7eb;border-radius:.4rem;padding:1rem;
-overflow:auto}.picture svg{max-width:100%;height:auto}.line{display:flex;height:1.6rem;
-border-radius:.3rem;overflow:hidden;margin:1rem 0}.line span{background:#e5e7eb;font-size:12px;
-text-align:center;overflow:hidden;white-space:nowrap}.line .streaming{background:#dbeafe}
-.line .backoff{background:#e5e7eb}.line .continuing{background:#e0e7ff}.line .interrupted,
-.line .committing{background:#fef3c7}
+<title>midthought: a recorded run</title> <style> body{font:15px/1.5 system-ui,sans-
+serif;color:#111827;margin:0}main{max-width:70rem; margin:2rem auto;padding:0
+1rem}pre{background:#f9fafb;border:1px solid #e5e7eb;border-radius:.4rem;padding:1rem;
+overflow:auto}.picture svg{max-width:100%;height:auto}.line{display:flex;height:1.6rem; border-
+radius:.3rem;overflow:hidden;margin:1rem 0}.line span{background:#e5e7eb;font-size:12px; text-
+align:center;overflow:hidden;white-space:nowrap}.line .streaming{background:#dbeafe} .line
+.backoff{background:#e5e7eb}.line .continuing{background:#e0e7ff}.line .interrupted, .line
+.committing{background:#fef3c7}
 </style><main><h1>A recorded run</h1>"""

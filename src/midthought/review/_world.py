@@ -12,12 +12,19 @@ from typing import Literal, NamedTuple
 
 from ._faults import Faults, Window
 
-__all__ = ["CHARS_PER_TOKEN", "Ending", "Script", "World"]
+__all__ = ["CHARS_PER_TOKEN", "Ending", "Script", "World", "filler"]
 
 #: The simulated reply is made of words of this length, white space included.
 CHARS_PER_TOKEN = 5
 _LONGEST = 65_536  # four hexadecimal digits each
 _WORDS = "".join(f"{n:04x} " for n in range(_LONGEST))[: _LONGEST * CHARS_PER_TOKEN]
+
+
+def filler(start: int, chars: int) -> str:
+    """Text of ``chars`` characters without a word twice; ``start``: where it begins."""
+    first = start * CHARS_PER_TOKEN % len(_WORDS)
+    return (_WORDS[first:] + _WORDS)[:chars]
+
 
 End = Literal[
     "whole", "cut", "overloaded", "rate_limited", "server_error", "connect", "stall", "refused"
