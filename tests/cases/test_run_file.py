@@ -108,9 +108,7 @@ def _whole(wire: Wire) -> Attempt:
 
 def _names(records: list[Mapping[str, Any]]) -> dict[str, int]:
     names = [record["event"] for record in records if record["event"] in FIELDS]
-    return {name: names.count(name) for name in dict.fromkeys(names)} | {
-        name: names.count(name) for name in names
-    }
+    return {name: names.count(name) for name in names}
 
 
 @each_host

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from midthought.policies import Policy, PolicyError, list_policies, load_policy
+from midthought.policies import ACTIONS, Policy, PolicyError, list_policies, load_policy
 from midthought.providers import get_dialect
 
 PREFILL, INSTRUCT = ("prefill", "instruct"), ("instruct",)
@@ -233,6 +233,16 @@ def test_features_of_requests(name: str, request_: dict[str, Any], features: set
     policy = shipped(name)
 
     assert features == get_dialect(policy.dialect).features({"messages": [], **request_}, policy)
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_strict_lies_over_each(name: str) -> None:
+    """The overlay that trusts no partial output can be laid over every provider."""
+    policy = load_policy(f"{name}+strict")
+
+    assert policy.turn.retract
+    assert "continue" not in {ACTIONS[rule.action].how for rule in policy.rules}
+    assert shipped(name).classify == policy.classify
 
 
 @pytest.mark.parametrize("dialect", CAN)

@@ -17,8 +17,6 @@ REQUEST: dict[str, Any] = {
     "of_tomorrow": {"kept": True},
 }
 POLICY = policy(cap={"fields": ["max_output_tokens"]}, stream={"merge": {"stream": True}})
-BACKGROUND = {**REQUEST, "background": True}
-HANDLE = {"id": "resp_1", "sequence_number": 7, "poll": True}
 
 
 def go_on(
@@ -389,65 +387,3 @@ def test_strip_thinking() -> None:
     every = DIALECT.strip_thinking(request, POLICY, turn_only=False).body["input"]
     assert "reasoning" not in [one.get("type") for one in every]
     assert 8 == len(given)
-
-
-# --- resume ---------------------------------------------------------------------------------------
-
-
-def test_resume_and_poll() -> None:
-    """GET of the same response: the stream after the number, or all of it without a stream."""
-    resumed = DIALECT.resume(BACKGROUND, POLICY, HANDLE, poll=False)
-    polled = DIALECT.resume(BACKGROUND, POLICY, HANDLE, poll=True)
-
-    assert resumed is not None and polled is not None
-    assert ("GET", "/responses/resp_1?stream=true&starting_after=7") == (
-        resumed.method,
-        resumed.path,
-    )
-    assert ("GET", "/responses/resp_1") == (polled.method, polled.path)
-
-
-def test_resume_asks_for_what_the_request_asked_for() -> None:
-    """``include`` and the padding are the caller's choice there too; ids are quoted."""
-    request = {
-        **BACKGROUND,
-        "include": ["reasoning.encrypted_content"],
-        "stream_options": {"include_obfuscation": False},
-    }
-    made = DIALECT.resume(
-        request, policy(path="/r?api-version=2"), {**HANDLE, "id": "a/b"}, poll=False
-    )
-
-    assert made is not None
-    assert made.path == (
-        "/r/a%2Fb?api-version=2&stream=true&starting_after=7"
-        "&include%5B%5D=reasoning.encrypted_content&include_obfuscation=false"
-    )
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [REQUEST, {**REQUEST, "background": False}, {**BACKGROUND, "store": False}],
-)
-def test_no_resume_where_request_0_was_not_prepared(request_: dict[str, Any]) -> None:
-    """Neither as a stream nor as a whole."""
-    assert DIALECT.resume(request_, POLICY, HANDLE, poll=False) is None
-    assert DIALECT.resume(request_, POLICY, HANDLE, poll=True) is None
-
-
-def test_no_poll_where_finished_items_would_come_twice() -> None:
-    """Then the whole reply would show them again; the stream does not."""
-    later = {**HANDLE, "poll": False}
-
-    assert DIALECT.resume(BACKGROUND, POLICY, later, poll=True) is None
-    assert DIALECT.resume(BACKGROUND, POLICY, later, poll=False) is not None
-    assert DIALECT.resume(BACKGROUND, POLICY, {}, poll=False) is None
-
-
-def test_stop_call() -> None:
-    """A background response is cancelled by its id."""
-    made = DIALECT.stop_call(POLICY, HANDLE)
-
-    assert made is not None
-    assert ("POST", "/responses/resp_1/cancel") == (made.method, made.path)
-    assert DIALECT.stop_call(POLICY, {}) is None

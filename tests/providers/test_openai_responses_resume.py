@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from recordings import Recording, each_recording, recordings
-from responses_frames import Stream
+from responses_frames import DIALECT, Stream, policy
 from responses_upstream import ResponsesTwin, Said, Upstream, said_by
 from twin import JSON, Answer, sse
 
@@ -14,13 +14,19 @@ from midthought.policies import load_policy
 from midthought.statemachine import Cancelled
 
 POLICY = load_policy("openai-responses")
+PLAIN = policy()
+HANDLE = {"id": "resp_1", "sequence_number": 7, "poll": True}
 REQUEST = {"model": "gpt-5", "input": "go", "background": True, "max_output_tokens": 9000}
 #: Every event of theirs has its number, and each is cut at so many places.
 RECORDED = [r for r in recordings("openai-responses") if said_by(r).numbered()]
 SAMPLE = 12
 TOO_OLD = "This response can no longer be streamed because it is more than 5 minutes old."
 
-each = each_recording(RECORDED)
+#: A refusal that is cut is not gone on with, by no means.
+each = each_recording([r for r in RECORDED if "refusal" not in r.features])
+each_text = each_recording(
+    [r for r in RECORDED if {u.kind for u in said_by(r).units} <= {"text", "reasoning"}]
+)
 Play = Callable[[Mapping[str, Any], int], Answer]
 
 
@@ -101,8 +107,6 @@ def posts(turn: Turn) -> int:
 def test_resumed_at_any_event(recording: Recording) -> None:
     """Wherever it broke, the stream after the last event makes the very same reply."""
     said = said_by(recording)
-    if any(unit.kind == "refusal" for unit in said.units):
-        pytest.skip("a refusal that is cut is not gone on with, by no means")
     uncut = Turn(said)
     # Reasoning that is not signed is dropped, and what came after it cannot be told from it again.
     signed = all(
@@ -116,12 +120,10 @@ def test_resumed_at_any_event(recording: Recording) -> None:
         assert turn.twin.view.calls or len(turn.paths) > 1
 
 
-@each
+@each_text
 def test_resumed_twice(recording: Recording) -> None:
     """A resume that breaks as well goes on once more."""
     said = said_by(recording)
-    if any(unit.kind not in ("text", "reasoning") for unit in said.units):
-        pytest.skip("not only text")
     whole = Turn(said).twin.view.text
     for cut in (2, len(said.frames) // 3, len(said.frames) // 2):
         turn = Turn(said, [cut, 3, 2])
@@ -271,3 +273,69 @@ def test_structured_output_is_not_glued() -> None:
         turn.twin.view.text,
     )
     assert "exhausted" == Turn(said(*PIECES), [20], request=plain).outcome
+
+
+# --- the requests ------------------------------------------------------------------------------
+
+
+def test_resume_and_poll() -> None:
+    """GET of the same response: the stream after the number, or all of it without a stream."""
+    resumed = DIALECT.resume(REQUEST, PLAIN, HANDLE, poll=False)
+    polled = DIALECT.resume(REQUEST, PLAIN, HANDLE, poll=True)
+
+    assert resumed is not None and polled is not None
+    assert ("GET", "/responses/resp_1?stream=true&starting_after=7") == (
+        resumed.method,
+        resumed.path,
+    )
+    assert ("GET", "/responses/resp_1") == (polled.method, polled.path)
+
+
+def test_resume_asks_for_what_the_request_asked_for() -> None:
+    """``include`` and the padding are the caller's choice there too; ids are quoted."""
+    request = {
+        **REQUEST,
+        "include": ["reasoning.encrypted_content"],
+        "stream_options": {"include_obfuscation": False},
+    }
+    made = DIALECT.resume(
+        request, policy(path="/r?api-version=2"), {**HANDLE, "id": "a/b"}, poll=False
+    )
+
+    assert made is not None
+    assert made.path == (
+        "/r/a%2Fb?api-version=2&stream=true&starting_after=7"
+        "&include%5B%5D=reasoning.encrypted_content&include_obfuscation=false"
+    )
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {**REQUEST, "background": None},
+        {**REQUEST, "background": False},
+        {**REQUEST, "store": False},
+    ],
+)
+def test_no_resume_where_request_0_was_not_prepared(request_: dict[str, Any]) -> None:
+    """Neither as a stream nor as a whole."""
+    assert DIALECT.resume(request_, PLAIN, HANDLE, poll=False) is None
+    assert DIALECT.resume(request_, PLAIN, HANDLE, poll=True) is None
+
+
+def test_no_poll_where_finished_items_would_come_twice() -> None:
+    """Then the whole reply would show them again; the stream does not."""
+    later = {**HANDLE, "poll": False}
+
+    assert DIALECT.resume(REQUEST, PLAIN, later, poll=True) is None
+    assert DIALECT.resume(REQUEST, PLAIN, later, poll=False) is not None
+    assert DIALECT.resume(REQUEST, PLAIN, {}, poll=False) is None
+
+
+def test_stop_call() -> None:
+    """A background response is cancelled by its id."""
+    made = DIALECT.stop_call(PLAIN, HANDLE)
+
+    assert made is not None
+    assert ("POST", "/responses/resp_1/cancel") == (made.method, made.path)
+    assert DIALECT.stop_call(PLAIN, {}) is None

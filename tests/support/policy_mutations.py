@@ -27,6 +27,13 @@ HARMLESS: dict[str, str] = {
     "rows swapped: assessed turn_complete": "both rows lead to the same state",
     "rows swapped: committed turn_complete": "both rows lead to the same state",
     "rows swapped: committed no_progress": "both rows lead to the same state",
+    "row leads elsewhere: streaming finished -> interrupted": "a whole reply is assessed, and ends",
+    "row leads elsewhere: committing committed wait_too_long -> interrupted": (
+        "the next rule is tried; every try uses one up"
+    ),
+    "row leads elsewhere: committing committed wait_too_long -> backoff": (
+        "long waits are slept; a note says so, and the worst case counts them"
+    ),
     # --- rules
     "rule removed: *": "recovers less, but every kind is still answered; what ends is a note",
     "rules swapped: *": "both are still reached; which of two is asked first is a choice",

@@ -15,7 +15,7 @@ import typer
 
 from midthought import __version__
 
-from . import _check, _demo, _policies, _run
+from . import _check, _demo, _pictures, _policies, _run, _runs
 from ._errors import CommandError, explained
 from ._requests import Prompt
 from ._terminal import Terminal
@@ -39,6 +39,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line, fo
 JournalFile = Annotated[
     str | None,
     typer.Option("--journal", metavar="FILE", help="Append the records of each turn to a file."),
+]
+
+
+TurnId = Annotated[
+    str | None, typer.Option("--turn", metavar="ID", help="The beginning of a turn's id.")
 ]
 
 
@@ -186,6 +191,108 @@ def new(
     that is a path. A file that is there is never overwritten.
     """
     return _check.new(Terminal(), name, dialect=dialect, extends=extends, to_stdout=to_stdout)
+
+
+@app.command()
+def diagram(
+    name: Annotated[str, typer.Argument(metavar="POLICY", hidden=True)],
+    form: Annotated[
+        str, typer.Option("--format", "-f", metavar="FORM", help="text, mermaid, dot, svg or png.")
+    ] = "text",
+    of: Annotated[str, typer.Option("--of", metavar="WHAT", help="machine or ladder.")] = "machine",
+    run: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Paint the way of a recorded turn.")
+    ] = None,
+    turn: TurnId = None,
+) -> int:
+    """Draw a policy: its machine, or the ladder of its rules.
+
+    The ladder shows for each kind of failure which rules answer it, in which order and how often.
+    Pictures (svg, png) need the extra 'diagram'; their bytes are the same on every platform.
+    """
+    return _pictures.diagram(Terminal(), name, form=form, of=of, run=run, turn=turn)
+
+
+@app.command()
+def diff(
+    before: Annotated[str, typer.Argument(metavar="BEFORE", hidden=True)],
+    after: Annotated[str, typer.Argument(metavar="AFTER", hidden=True)],
+    form: Annotated[
+        str, typer.Option("--format", "-f", metavar="FORM", help="text, mermaid or svg.")
+    ] = "text",
+    as_json: AsJson = False,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="Exit status 1 if something changed.")
+    ] = False,
+) -> int:
+    """Say what changed in meaning between the policies BEFORE and AFTER.
+
+    Rows of the machine, rules, limits and the worst case; not the text of the files. Pictures show
+    added and removed rows in colour.
+    """
+    return _pictures.diff(
+        Terminal(), before, after, form=form, as_json=as_json, exit_code=exit_code
+    )
+
+
+@app.command()
+def explain(
+    run: Annotated[str, typer.Argument(metavar="RUN.jsonl", hidden=True)],
+    turn: TurnId = None,
+    html: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write one page with the painted diagram.")
+    ] = None,
+) -> int:
+    """Tell the story of a recorded turn.
+
+    Each change of state, the rules that were looked at and why each did or did not apply, what was
+    kept and dropped, and how the texts joined. A run file is written with --journal, or by
+    midthought.journal.
+    """
+    return _runs.explain(Terminal(), run, turn=turn, html=html)
+
+
+@app.command()
+def replay(
+    run: Annotated[str, typer.Argument(metavar="RUN.jsonl", hidden=True)],
+    policy: Annotated[str, typer.Option(metavar="POLICY", help="The policy to try.")],
+    turn: TurnId = None,
+    as_json: AsJson = False,
+) -> int:
+    """Play recorded turns through another policy, and show where it would have differed."""
+    return _runs.replayed(Terminal(), run, policy, turn=turn, as_json=as_json)
+
+
+@app.command(name="simulate")
+def simulate_(
+    name: Annotated[str, typer.Argument(metavar="POLICY", hidden=True)],
+    faults: Annotated[
+        str, typer.Option(metavar="FAULTS", help="calm-day, rough-day, or a TOML file.")
+    ] = "rough-day",
+    turns: Annotated[int, typer.Option(metavar="N", help="How many turns.")] = 10_000,
+    seed: Annotated[int, typer.Option(metavar="N", help="The same seed, the same turns.")] = 0,
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=1..8", help="Try a range of a setting; once or twice."),
+    ] = None,
+    plot: Annotated[str | None, typer.Option(metavar="FILE", help="Plot the sweep as SVG.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Try a policy on a fleet of turns in virtual time.
+
+    The machine is the real one; no sockets, no waiting. Compared with two rivals on the same turns:
+    restart from scratch, and give up at the first failure.
+    """
+    return _runs.simulated(
+        Terminal(),
+        name,
+        faults,
+        turns=turns,
+        seed=seed,
+        sweep=sweep or [],
+        plot_file=plot,
+        as_json=as_json,
+    )
 
 
 def _within(option: str, value: int | None, least: int, most: int) -> None:

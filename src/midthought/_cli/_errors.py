@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from midthought import MidthoughtError, RecoveryExhausted
 from midthought.policies import PolicyError
+from midthought.review import DiagramError, FaultError, RunFileError
 
 __all__ = ["CommandError", "explained"]
 
@@ -29,6 +30,12 @@ def explained(error: Exception) -> CommandError | None:
         return _policy(error)
     if isinstance(error, RecoveryExhausted):
         return CommandError(str(error), "--journal FILE writes down what was tried", 1)
+    if isinstance(error, RunFileError):
+        return CommandError(str(error), "a run file is written with --journal FILE")
+    if isinstance(error, FaultError):
+        return CommandError(str(error), "docs/simulate.md says what a fault model may hold")
+    if isinstance(error, DiagramError):
+        return CommandError(str(error), "or draw it with -f text, mermaid or dot")
     if isinstance(error, MidthoughtError):
         return CommandError(str(error), "midthought --help says what each command takes")
     return None

@@ -43,6 +43,14 @@ class Terminal:
         sys.stdout.write(printable(text) if self.out.is_terminal else text)
         sys.stdout.flush()
 
+    def raw(self, data: bytes) -> None:
+        """Write bytes to stdout: a picture."""
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.buffer.write(data)
+        else:
+            sys.stdout.write(data.decode())
+        sys.stdout.flush()
+
     def row(self, row: Mapping[str, Any]) -> None:
         """Write one JSON object as a line to stdout, in UTF-8 whatever the terminal's encoding."""
         line = msgspec.json.encode(row) + b"\n"
@@ -57,6 +65,11 @@ class Terminal:
         self.err.print(Text.assemble(("error:", "bold red"), " ", printable(message)))
         self.err.print()
         self.err.print(Text.assemble(("hint:", "bold cyan"), " ", printable(hint)))
+
+    def note(self, message: str) -> None:
+        """Progress of long work, on a terminal only."""
+        if self.err.is_terminal:
+            self.err.print(Text(printable(message), style="dim"))
 
     def warning(self, message: str) -> None:
         """Say what is odd but stops nothing."""

@@ -34,6 +34,8 @@ class Seen:
     """Why it was passed over while no count was used up."""
     before: set[str] = field(default_factory=set)
     """Rules that were taken where it would have matched; filled for rules never taken."""
+    late: bool = False
+    """It stops, but where rules that name the same kinds go on they are always asked before it."""
     resends: bool = False
     """It sent a request again whose output was shown and cannot be taken back."""
 
@@ -89,6 +91,9 @@ def _answers(policy: Policy) -> Answers:
     for name, seen in found.rules.items():
         if not seen.taken:
             seen.before = _blockers(policy, rules, name)
+    for rule in rules:
+        if rule.action == "stop":
+            found.rules[rule.name].late = _is_late(policy, rules, rule)
     return found
 
 
@@ -163,3 +168,24 @@ def _blockers(policy: Policy, rules: Sequence[Rule], name: str) -> set[str]:
                 rule, _ = before.choose(facts)
                 found.add(rule.name if rule is not None else "")
     return found
+
+
+def _is_late(policy: Policy, rules: Sequence[Rule], rule: Rule) -> bool:
+    """Whether the rule only ever stops what others have tried, or what nobody answers."""
+    behind = False
+    for cause in causes(policy):
+        mine = rules_for(rules, cause)
+        naming = [r for r in mine if r.name != rule.name and (r.on.failure or r.on.stop)]
+        if rule not in mine or not any(r.action != "stop" for r in naming):
+            continue
+        whole, others = Chooser(mine, policy.budgets), Chooser(naming, policy.budgets)
+        alone = Chooser([rule], policy.budgets)
+        for facts, *_ in situations(policy, cause, mine):
+            if alone.choose(facts)[0] is None:
+                continue
+            first, other = whole.choose(facts)[0], others.choose(facts)[0]
+            if other is not None and other.action != "stop":
+                if first is not None and first.name == rule.name:
+                    return False
+                behind |= first is not None and first.name == other.name
+    return behind

@@ -71,13 +71,11 @@ def _led_to(policy: Policy, model: str) -> set[str]:
     todo = [model]
     while todo:
         name = todo.pop()
-        if not any(entry.fits(name) for entry in policy.models):
-            continue
-        own = policy.for_model(name).fallback
-        if own == policy.fallback:
-            continue  # the list at hand, not one of its own
-        todo += set(own) - found
-        found |= set(own)
+        entry = next((entry for entry in policy.models if entry.fits(name)), None)
+        if entry is not None and "fallback" in (entry.model_extra or {}):
+            own = set(policy.for_model(name).fallback)
+            todo += own - found
+            found |= own
     return found
 
 

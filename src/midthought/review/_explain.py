@@ -122,6 +122,11 @@ def _decided(r: Mapping[str, Any]) -> Iterator[str]:
         yield "             used so far: " + ", ".join(f"{k} {v}" for k, v in spent.items())
 
 
+def _received(r: Mapping[str, Any]) -> str:
+    blocks = [f"{b['kind']}{'' if b['closed'] else ' (open)'}" for b in r["received"]]
+    return ", ".join(blocks) or "nothing"
+
+
 def _interrupted(r: Mapping[str, Any]) -> Iterator[str]:
     yield f"interrupted  attempt {r['attempt']}: {r['error_kind']} ({r['error_message']})"
     yield (
@@ -134,6 +139,10 @@ def _interrupted(r: Mapping[str, Any]) -> Iterator[str]:
 _TELL: dict[str, Any] = {
     "llm_turn_started": lambda r: [
         "started      " + (f"features {', '.join(r['features'])}" if r["features"] else "")
+    ],
+    "llm_attempt_ended": lambda r: [
+        f"ended        attempt {r['attempt']} ({r['how']}): {_received(r)}, "
+        f"{r['kept_chars']} of {r['received_chars']} characters kept"
     ],
     "llm_state_changed": lambda r: [f"state        {r['source']} → {r['state']} ({r['trigger']})"],
     "llm_stream_interrupted": _interrupted,

@@ -51,6 +51,11 @@ KINDS: Mapping[str, Kind] = {
         "A state is entered while upstream is still open",
         "What arrives there belongs to a reply that nobody reads.",
     ),
+    "skipped-wait": Kind(
+        "error",
+        "A request goes out without its wait",
+        "Backoff and the provider's hints would not be kept.",
+    ),
     "false-end": Kind(
         "error",
         "The turn ends with another outcome than it has",
@@ -131,9 +136,6 @@ KINDS: Mapping[str, Kind] = {
         "error", "The fallback list comes back to a model", "The same model would be asked twice."
     ),
     "dead-clock": Kind("error", "A clock of 0 seconds", "Every attempt would time out at once."),
-    "loose-clock": Kind(
-        "warning", "A clock can never run out", "A nearer one always runs out before it."
-    ),
 }
 
 

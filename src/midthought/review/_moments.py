@@ -40,6 +40,8 @@ class Moment(NamedTuple):
     fits: bool = True
     asked: bool = False
     """A hook was asked and has answered."""
+    waited: bool = False
+    """A state of role wait was entered with the plan."""
 
 
 class Step(NamedTuple):
@@ -112,6 +114,8 @@ def wrong_end(step: Step, outcome: str) -> str:
     moment, facts = step.before, step.facts
     if outcome == "aborted":
         return "an outcome other than aborted: nobody cancelled"
+    if moment.open:
+        return "a way on: the reply is still coming"
     if outcome == "completed":
         told = not facts.failed or facts.whole_tool_calls or facts.accepts_partial
         if not told:

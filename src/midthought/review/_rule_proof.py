@@ -63,7 +63,7 @@ def _rule(policy: Policy, rule: Rule, seen: Seen) -> Iterator[Lead]:
         yield Lead("zero-limit", (zero,), f"no use for {rule.name!r}", "more than 0", hint)
     elif not seen.taken and not empty:
         yield _never(rule, seen)
-    elif rule.action == "stop" and seen.taken and not seen.first:
+    elif seen.late:
         found = f"{rule.name!r} behind rules that are taken for all it asks for"
         hint = "move it before them: [rules] remove it, and [[rules.prepend]]"
         yield Lead("late-stop", (), found, "a rule that is asked first", hint)

@@ -127,6 +127,10 @@ class _Walker:
         if role == "final":
             self._end(step, self.outcomes[dest])
             return Moment(dest)
+        if step.trigger == "answered" and self.roles[row.source] == "commit" and dest != row.source:
+            hint = 'write dest = "=": the plan is committed from there'
+            self._flaw("no-row", step, "the state of role commit", hint)
+            return None
         after = before._replace(state=dest)
         if step.trigger == "committed":
             after = after._replace(fits=step.facts.wait_fits)
@@ -154,13 +158,17 @@ class _Walker:
         if role == "ask" and not planned:
             self._flaw("no-plan", step, "a state without a plan", "ask after committed only")
             return None
-        if role == "wait" and not after.fits and after.plan == "go":
-            self.long_waits = True
+        if role == "wait" and after.plan == "go":
+            self.long_waits |= not after.fits
+            return after._replace(waited=True)
         if role == "resume" and not after.open:
             if after.plan != "go":
                 hint = "go there from committed, by way of a state of role wait"
                 self._flaw("no-plan", step, "a state that needs no request", hint)
                 return None
+            if not after.waited:
+                hint = "go there by way of a state of role wait"
+                self._flaw("skipped-wait", step, "a state of role wait before it", hint)
             return Moment(after.state, open=True)
         return after
 

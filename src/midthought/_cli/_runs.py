@@ -1,0 +1,150 @@
+"""``midthought explain``, ``replay`` and ``simulate``: what happened, and what would have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from midthought.policies import load_policy
+from midthought.review import (
+    DiagramError,
+    Report,
+    Turn,
+    dot,
+    load_faults,
+    painted,
+    read_run,
+    render,
+    replay,
+    simulate,
+    tell,
+    tell_html,
+    transitions_of,
+    view_of,
+)
+
+from ._errors import CommandError
+from ._pictures import find_turn
+from ._sweep import plot, swept
+from ._terminal import Terminal
+
+__all__ = ["explain", "replayed", "simulated"]
+
+
+def explain(terminal: Terminal, run: str, *, turn: str | None, html: str | None) -> int:
+    """Tell the story of a run file's turns."""
+    found = read_run(run)
+    turns = (find_turn(run, turn),) if turn is not None else found.turns
+    if found.torn:
+        terminal.warning(f"the last line of {Path(run).name} is torn: used up to there")
+    if html is None:
+        terminal.data("\n".join(tell(t) for t in turns))
+        return 0
+    Path(html).write_text(tell_html(turns, _pictures(terminal, turns)), "utf-8")
+    return 0
+
+
+def _pictures(terminal: Terminal, turns: tuple[Turn, ...]) -> dict[str, str]:
+    pictures: dict[str, str] = {}
+    for turn in turns:
+        name = str(turn.records[0]["policy"])
+        try:
+            drawn = dot(view_of(load_policy(name)), painted(transitions_of(turn)))
+            pictures[turn.turn_id] = render(drawn, "svg").decode()
+        except (DiagramError, ValueError) as error:
+            terminal.warning(f"no picture of policy {name!r}: {str(error).splitlines()[0]}")
+    return pictures
+
+
+def replayed(terminal: Terminal, run: str, policy: str, *, turn: str | None, as_json: bool) -> int:
+    """Play recorded turns through another policy."""
+    other = load_policy(policy)
+    turns = (find_turn(run, turn),) if turn is not None else read_run(run).turns
+    for one in turns:
+        found = replay(one, other)
+        if as_json:
+            row = {"turn_id": one.turn_id, "same": found.same, **found._asdict()}
+            terminal.row({k: _plain(v) for k, v in row.items()})
+            continue
+        terminal.data(f"turn {one.turn_id}\n")
+        for title, decisions in (("recorded", found.recorded), (policy, found.replayed)):
+            terminal.data(f"  {title}\n")
+            for d in decisions:
+                took = f"{d.rule} ({d.action}), waits {d.wait_s:g} s" if d.rule else "no rule"
+                terminal.data(f"    attempt {d.attempt}: {d.ended} → {took}\n")
+        same = "the same" if found.same else "not the same"
+        terminal.data(f"  {found.outcome_recorded} → {found.outcome_replayed}: {same}\n\n")
+    return 0
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return [v._asdict() if hasattr(v, "_asdict") else v for v in value]
+    return value
+
+
+def simulated(
+    terminal: Terminal,
+    name: str,
+    faults: str,
+    *,
+    turns: int,
+    seed: int,
+    sweep: list[str],
+    plot_file: str | None,
+    as_json: bool,
+) -> int:
+    """Try a policy on a fleet of turns in virtual time."""
+    if turns < 1:
+        raise CommandError(f"--turns is {turns}, expected at least 1", "correct the number")
+    model = load_faults(faults)
+    policy = load_policy(name)
+    if not sweep:
+        report = simulate(
+            policy,
+            model,
+            turns=turns,
+            seed=seed,
+            progress=lambda done: terminal.note(f"{done} of {turns} turns"),
+        )
+        _show(terminal, report, as_json=as_json)
+        return 0
+    points = swept(policy, model, sweep, turns=turns, seed=seed, note=terminal.note)
+    for setting, report in points:
+        if not as_json:
+            terminal.data(", ".join(f"{k} = {v}" for k, v in setting.items()) + "\n")
+        _show(terminal, report, as_json=as_json, setting=setting)
+    if plot_file is not None:
+        Path(plot_file).write_text(plot(points), "utf-8")
+    return 0
+
+
+def _show(
+    terminal: Terminal, report: Report, *, as_json: bool, setting: dict[str, object] | None = None
+) -> None:
+    if as_json:
+        for figures in report.figures:
+            row = {"policy": report.policy, "faults": report.faults, "seed": report.seed}
+            terminal.row({**row, **(setting or {}), **figures._asdict()})
+        return
+    head = ("", "healed", "p50 added", "p95", "p99", "requests", "paid", "wasted")
+    rows = [head]
+    for f in report.figures:
+        rows.append(
+            (
+                f.player,
+                f"{f.healed_share:.1%} of {f.broken}",
+                f"{f.added_p50_s:.1f} s",
+                f"{f.added_p95_s:.1f} s",
+                f"{f.added_p99_s:.1f} s",
+                f"{f.requests_per_turn:.2f}",
+                f"{f.paid_tokens}",
+                f"{f.wasted_tokens}",
+            )
+        )
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    lines = [
+        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+    first = report.figures[0]
+    terminal.data(f"{report.policy} on {report.faults}, {first.turns} turns, seed {report.seed}\n")
+    terminal.data("\n".join(lines) + "\n")
