@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from _generate_cli import render as cli_page
+from _generate_diagrams import diagrams
 from _generate_policies import render as policies_page
 from _generate_providers import providers_page
 from _generate_states import states_page
@@ -22,6 +23,7 @@ ROOT = DOCS.parent
 
 PAGES: dict[str, Callable[[], str]] = {
     "cli.md": cli_page,
+    **diagrams(),
     "policies.md": policies_page,
     "providers.md": providers_page,
     "states.md": states_page,
@@ -78,7 +80,8 @@ def main(arguments: list[str]) -> int:
         return 2
     if not arguments:
         for name, render in PAGES.items():
-            (DOCS / name).write_text(render(), "utf-8", newline="\n")
+            (DOCS / name).parent.mkdir(exist_ok=True)
+        (DOCS / name).write_text(render(), "utf-8", newline="\n")
         return 0
     pages = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
     stale = list(stale_pages())

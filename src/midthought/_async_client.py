@@ -13,7 +13,7 @@ import anyio
 import anyio.lowlevel
 import httpx
 
-from midthought.statemachine import Answered, Ask, Event, Refused, Request, TurnFinished
+from midthought.statemachine import Answered, Ask, Event, Refused, Request
 
 from ._base_client import STOP_CALL_S, BaseClient, Opening, connection_phase, exhausted
 from ._call import PreparedCall
@@ -135,7 +135,7 @@ async def _events(client: AsyncClient, core: TurnCore, io: _Exchange) -> AsyncIt
                 clock.pause()
                 for event in events:
                     yield event
-                    if core.told and type(event) is not TurnFinished:
+                    if core.told and not core.done:
                         break  # what was told comes first; the rest of this read is void
                 clock.resume()
             if core.told and not core.done:
@@ -201,7 +201,7 @@ class _Exchange:
         self._http = self._client._pools.take(fresh=send.fresh)
 
         async def trace(name: str, info: dict[str, Any]) -> None:
-            opening.saw(name)
+            opening.saw(name, info)
 
         request = self._http.build_request(
             method,

@@ -48,9 +48,13 @@ class Opening:
         self.read_s = clocks.liveness_s
         self._new = fresh
         self.phase = "connect"
+        self.network_stream: Any = None
+        """Of a connection that was made for this exchange: lets a blocked wait be ended."""
 
-    def saw(self, name: str) -> None:
+    def saw(self, name: str, info: Mapping[str, Any]) -> None:
         """A trace event of the transport."""
+        if name in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+            self.network_stream = info.get("return_value")
         if name.startswith("connection.connect_"):
             self._new = True
         elif name.endswith("send_request_body.complete"):

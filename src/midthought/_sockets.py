@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import contextlib
 import socket
+from typing import Any
 
 import httpx
 
-__all__ = ["shut_down"]
+__all__ = ["shut_down", "shut_down_stream"]
 
 
 def shut_down(response: httpx.Response) -> bool:
     """Shut the response's socket down; False where the transport shows none."""
-    stream = response.extensions.get("network_stream")
+    return shut_down_stream(response.extensions.get("network_stream"))
+
+
+def shut_down_stream(stream: Any) -> bool:
+    """Shut the socket of a transport's network stream down; False if it shows none."""
     sock = stream.get_extra_info("socket") if stream is not None else None
     if sock is None:
         return False

@@ -10,14 +10,14 @@ from typing import Any, Self
 
 import httpx
 
-from midthought.statemachine import Answered, Ask, Event, Refused, Request, TurnFinished
+from midthought.statemachine import Answered, Ask, Event, Refused, Request
 
 from ._base_client import STOP_CALL_S, BaseClient, Opening, connection_phase, exhausted
 from ._call import PreparedCall
 from ._core import TurnCore
 from ._pool import Pools, verify
 from ._reply import Reply
-from ._sockets import shut_down
+from ._sockets import shut_down, shut_down_stream
 
 __all__ = ["Client", "Stream"]
 
@@ -127,7 +127,7 @@ def _events(client: Client, core: TurnCore, io: _Exchange) -> Iterator[Event]:
                 clock.pause()
                 for event in events:
                     yield event
-                    if core.told and type(event) is not TurnFinished:
+                    if core.told and not core.done:
                         break  # what was told comes first; the rest of this read is void
                 clock.resume()
             if core.told and not core.done:
@@ -222,7 +222,7 @@ class _Exchange:
         http = self._http = self._client._pools.take(fresh=send.fresh)
 
         def trace(name: str, info: dict[str, Any]) -> None:
-            opening.saw(name)
+            opening.saw(name, info)
 
         request = http.build_request(
             method,
@@ -234,6 +234,9 @@ class _Exchange:
         sending = _Sending(http, request, self._woken)
         if not sending.wait(self._left()):
             sending.abandon()
+            # Upstream sees the end at once; a kept-alive connection shows no socket before its
+            # response, and is closed when that comes.
+            shut_down_stream(opening.network_stream)
             self._http = None
             return core.take_told() if core.told else core.tick()
         if sending.error is not None:

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from continuing import Continuing
 from lanes import request_of
-from provider_lanes import Continuing, ProviderTwin, provider_lane
+from provider_lanes import ProviderTwin, provider_lane
 from recordings import ABSENT, recordings
 from twin import JSON, Answer
 
@@ -31,9 +32,9 @@ MODELS = {
     "ollama-openai": "any",
 }
 WORDS = {
-    "mistral": "Expected last role User or Tool (or Assistant with prefix True) for serving but got",
+    "mistral": "Expected last role User or Tool (or Assistant with prefix True) for serving",
     "deepseek": "The last message of deepseek-reasoner must be a user message, or an assistant",
-    "openrouter": "This model does not support assistant message prefill. The conversation must end",
+    "openrouter": "This model does not support assistant message prefill. The conversation must",
     "vllm": "Cannot set both `continue_final_message` and `add_generation_prompt` to True.",
     "llamacpp": "Cannot have 2 or more assistant messages at the end of the list.",
 }

@@ -25,7 +25,14 @@ from twin import Answer, End, Twin
 
 from midthought.statemachine import Send
 
-__all__ = ["POLICY_OF", "policy_of", "provider_lane", "run_under_provider"]
+__all__ = [
+    "POLICY_OF",
+    "WAITS_FIRST",
+    "ProviderTwin",
+    "policy_of",
+    "provider_lane",
+    "run_under_provider",
+]
 
 #: The manifest's provider → the policy that its streams are read and continued under.
 POLICY_OF = {

@@ -1,0 +1,25 @@
+"""The pictures in docs/diagrams: the machine of every shipped policy, as SVG."""
+
+from collections.abc import Callable
+from functools import partial
+from importlib import resources
+
+from midthought.policies import load_policy
+from midthought.review import dot, render, view_of
+
+__all__ = ["diagrams", "shipped"]
+
+
+def shipped() -> list[str]:
+    """Names of the policies that come with midthought."""
+    folder = resources.files("midthought.policies")
+    return sorted(e.name.removesuffix(".toml") for e in folder.iterdir() if e.name.endswith(".toml"))
+
+
+def diagrams() -> dict[str, Callable[[], str]]:
+    """A page for each policy."""
+    return {f"diagrams/{name}.svg": partial(_draw, name) for name in shipped()}
+
+
+def _draw(name: str) -> str:
+    return render(dot(view_of(load_policy(name))), "svg").decode()
