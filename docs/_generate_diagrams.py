@@ -13,7 +13,8 @@ __all__ = ["diagrams", "shipped"]
 def shipped() -> list[str]:
     """Names of the policies that come with midthought."""
     folder = resources.files("midthought.policies")
-    return sorted(e.name.removesuffix(".toml") for e in folder.iterdir() if e.name.endswith(".toml"))
+    files = (entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
+    return sorted(name.removesuffix(".toml") for name in files)
 
 
 def diagrams() -> dict[str, Callable[[], str]]:

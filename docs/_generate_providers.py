@@ -21,6 +21,7 @@ SHARED = "chat-base"
 
 COMPLETE = {
     "anthropic_messages": "`message_delta` says a `stop_reason`",
+    "anthropic_vertex": "`message_delta` says a `stop_reason`",
     "bedrock_converse": "`messageStop` has come",
     "bedrock_invoke": "`message_delta` says a `stop_reason`",
     "cohere_v2": "`message-end` says a `finish_reason`",
@@ -106,7 +107,12 @@ def _section(policy: Policy) -> Iterator[str]:
 
 
 def _complete(policy: Policy) -> str:
-    told = COMPLETE[policy.dialect]
+    told = COMPLETE.get(policy.dialect)
+    if told is None:
+        raise SystemExit(
+            f"error: how a reply of {policy.dialect!r} is known to be whole is nowhere said"
+            f"\n\nhint: add a line to COMPLETE in docs/{Path(__file__).name}"
+        )
     if policy.stream.done_is_terminal:
         told += ", or `[DONE]` came"
     if failures := policy.stream.failures:

@@ -81,7 +81,7 @@ def main(arguments: list[str]) -> int:
     if not arguments:
         for name, render in PAGES.items():
             (DOCS / name).parent.mkdir(exist_ok=True)
-        (DOCS / name).write_text(render(), "utf-8", newline="\n")
+            (DOCS / name).write_text(render(), "utf-8", newline="\n")
         return 0
     pages = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
     stale = list(stale_pages())

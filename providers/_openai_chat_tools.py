@@ -173,7 +173,11 @@ class Calls:
         data = call.data
         if self._choice:
             data = {**(data or {}), "choice": self._choice}
-        out.append(BlockStarted(self._attempt, block, "tool_use", call_id, call.name or None, data))
+        free = (data or {}).get("type") == "custom"
+        name = call.name or None
+        out.append(
+            BlockStarted(self._attempt, block, "tool_use", call_id, name, data, free_input=free)
+        )
         if call.input:
             out.append(BlockDelta(self._attempt, block, call.input, "input"))
 

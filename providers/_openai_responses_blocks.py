@@ -288,7 +288,16 @@ class Blocks:
             self._reasoning = item.id
         name = item_name(data)
         out.append(
-            BlockStarted(self._attempt, block.index, kind, paired, name, _head(data), parent)
+            BlockStarted(
+                self._attempt,
+                block.index,
+                kind,
+                paired,
+                name,
+                _head(data),
+                parent,
+                free_input=item.type == "custom_tool_call",
+            )
         )
         return block
 

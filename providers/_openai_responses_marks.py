@@ -33,7 +33,8 @@ class Checkpoints:
         self._solid = False
         self._chars = 0
         self._last = -1
-        self.active = False
+        #: A resumed stream does not say that its response was created: it has been resumed once.
+        self.active = attempt > 0
         """The response can be resumed."""
 
     def begin(self, response: Mapping[str, Any], number: Any, out: list[Event]) -> None:
@@ -68,5 +69,7 @@ class Checkpoints:
     def _set(self, number: Any, out: list[Event]) -> None:
         if isinstance(number, int) and number > self._last:
             self._chars, self._last = 0, number
-            handle = {"id": self._id, "sequence_number": number, "poll": not self._solid}
+            handle: dict[str, Any] = {"sequence_number": number, "poll": not self._solid}
+            if self._id:
+                handle["id"] = self._id
             out.append(Checkpoint(self._attempt, handle))

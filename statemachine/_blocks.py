@@ -30,7 +30,9 @@ class Block(msgspec.Struct):
     data: dict[str, Any] | None = None
     """The provider's own start (or whole) block, where it must go back verbatim."""
     parent: str | None = None
-    """Id of the server tool that called this one."""
+    """Id of the block that this one may not be without."""
+    free_input: bool = False
+    """Tool input is free text."""
     parts: list[str] = []
     """Text of text, refusal and thinking blocks; input JSON of tool calls."""
     signature: str | None = None

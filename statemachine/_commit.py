@@ -44,7 +44,7 @@ def is_whole_call(block: Block, *, whole_json: bool) -> bool:
     Empty input counts as ``{}`` only for a call that the dialect closed.
     """
     text = block.text
-    if not text.strip():
+    if block.free_input or not text.strip():
         return block.closed
     if not (block.closed or whole_json):
         return False

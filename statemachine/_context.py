@@ -15,7 +15,7 @@ from ._backoff import Rng
 from ._blocks import Block
 from ._build import Builder, Continue
 from ._clocks import StreamClocks
-from ._effects import Effect, Record, Request
+from ._effects import Effect, Record, Request, StopUpstream
 from ._events import StopKnown
 from ._failure import Failure, Phase
 from ._history import History
@@ -79,6 +79,7 @@ class Context:
         self.begun = False
         """Its first event has arrived."""
         self.seam_recorded = True
+        self._stopped: Request | None = None
         self._common = {
             **ids,
             "provider": policy.provider,
@@ -148,6 +149,14 @@ class Context:
             reason=reason,
             rule=rule,
         )
+
+    def stop_upstream(self) -> None:
+        """A reply that goes on without its connection is not wanted any more: say so, once."""
+        mark = self.marks.last
+        call = self.builder.stop_call(self.policy, mark.handle) if mark is not None else None
+        if call is not None and call != self._stopped:
+            self._stopped = call
+            self.out.append(StopUpstream(self.attempt, call))
 
     @property
     def why_dropped(self) -> str:

@@ -14,7 +14,7 @@ from midthought.policies import Final, Stop
 
 from ._commit import Commit, Dropped
 from ._context import NEVER, Context
-from ._effects import Close, Done, Emit, StopUpstream
+from ._effects import Close, Done, Emit
 from ._events import TurnFinished
 from ._failure import Failure
 
@@ -102,11 +102,7 @@ def _break_off(ctx: Context) -> None:
     """The turn ends while upstream is open: by the caller, or by the deadline."""
     ctx.out.append(Close(ctx.attempt))
     ctx.open = False
-    mark = ctx.marks.last
-    stop = ctx.builder.stop_call(ctx.policy, mark.handle) if mark is not None else None
-    if stop is not None:
-        # The provider goes on generating without its connection.
-        ctx.out.append(StopUpstream(ctx.attempt, stop))
+    ctx.stop_upstream()
     ctx.timeline.cut()
     end_attempt(ctx, complete=False)
     end_continuation(ctx, failed=ctx.turn.reason, said="ended by the caller or the deadline")
@@ -131,6 +127,7 @@ def _complete(ctx: Context) -> None:
 
 def _give_up(ctx: Context, outcome: Final) -> None:
     turn = ctx.turn
+    ctx.stop_upstream()
     turn.incomplete = True
     turn.stop = Stop.aborted if outcome == "aborted" else Stop.error
     if outcome == "exhausted":

@@ -80,7 +80,9 @@ class BlockStarted(Event, frozen=True):
     data: dict[str, Any] | None = None
     """The provider's own block, for blocks that must go back verbatim."""
     parent: str | None = None
-    """Id of the server tool that called this one."""
+    """Id of the block that this one may not be without: the server tool that called it, say."""
+    free_input: bool = False
+    """A tool call whose input is free text, not JSON: whole as soon as it is closed."""
 
 
 class BlockDelta(Event, frozen=True, gc=False):

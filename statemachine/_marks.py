@@ -16,6 +16,7 @@ from ._blocks import Block
 __all__ = ["Mark", "Marks"]
 
 _MOST = 256
+_THINKING = ("thinking", "redacted_thinking")
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -24,6 +25,8 @@ class Mark(msgspec.Struct, frozen=True):
     handle: Mapping[str, Any]
     blocks: tuple[tuple[int, bool, int], ...]
     """(index, closed, characters) of each block then."""
+    finished_thinking: frozenset[int]
+    """Indexes of thinking that was whole then: a resume does not bring it again."""
     text_chars: int
     """Characters of visible text then."""
 
@@ -38,7 +41,8 @@ class Marks:
         """The provider set a checkpoint after these blocks."""
         stood = tuple((b.index, b.closed, len(b.text) + len(b.pending)) for b in blocks)
         text = sum(len(b.text) + len(b.pending) for b in blocks if b.kind == "text")
-        self._marks.append(Mark(handle, stood, text))
+        thought = frozenset(b.index for b in blocks if b.closed and b.kind in _THINKING)
+        self._marks.append(Mark(handle, stood, thought, text))
         if len(self._marks) > _MOST:
             del self._marks[1]  # the first stays: it can always be used before anything is kept
 
@@ -58,7 +62,8 @@ class Marks:
             if any(b is not last or b.closed or b.kind != "text" for b in missing):
                 continue
             if all(
-                index in room and chars <= room[index] and (closed == (index in done))
+                (index in mark.finished_thinking and index not in room)
+                or (index in room and chars <= room[index] and (closed == (index in done)))
                 for index, closed, chars in mark.blocks
             ):
                 return mark

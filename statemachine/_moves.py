@@ -220,6 +220,8 @@ class Moves:
             ctx.refused.add(ctx.order.strategy)
             if self._refused_by_server():
                 ctx.learned.add(ctx.order.strategy)
+            if ctx.order.handle is not None and plan.how == "continue":
+                ctx.stop_upstream()  # the reply goes on elsewhere: the provider need not end it
         if plan.how in ("continue", "resume"):
             if not ctx.turn.failed:  # after a failure this was done at the cut
                 ctx.timeline.cut(keep_short=True, marked=self._marked())
@@ -245,7 +247,10 @@ class Moves:
 
     def _refused_by_server(self) -> bool:
         failure = self._ctx.turn.failure
-        return failure is not None and failure.kind is FailureKind.prefill_rejected
+        if failure is None or failure.kind is not FailureKind.prefill_rejected:
+            return False
+        # That one reply can no longer be resumed says nothing of the next one.
+        return self._ctx.order is not None and self._ctx.order.handle is None
 
     def _takes_back(self) -> bool:
         """A retry after output: what was shown is taken back and the turn begins anew."""

@@ -125,7 +125,9 @@ class Receiver:
         foreign = event.of_request and ctx.order is not None and ctx.order.handle is None
         # While the seam holds text, where the checkpoint stands in the turn is not known.
         if ctx.seam_recorded and not foreign:
-            ctx.marks.add(event.handle, ctx.timeline.blocks)
+            # A resumed stream may not say again which reply it belongs to: its order knows.
+            known = ctx.order.handle if ctx.order is not None and ctx.order.handle else {}
+            ctx.marks.add({**known, **event.handle}, ctx.timeline.blocks)
 
     def _stop_known(self, event: StopKnown) -> None:
         ctx = self._ctx

@@ -128,6 +128,7 @@ class Timeline:
             name=event.name,
             data=event.data,
             parent=event.parent,
+            free_input=event.free_input,
             origin=self.origin,
             mode=self._mode(kind),
         )
@@ -389,6 +390,9 @@ class Timeline:
         self._held_bytes -= sum(_bytes(e.text) for e in gone)
         self._queue = [item for item in self._queue if item[0] is not block]
         self._blocker = None
+        block.closed = True  # what still comes of it is dropped
+        if self.hot_block is block:
+            self._cool()
         if self._seam_block is block:
             self._seam_block = None
 

@@ -100,9 +100,17 @@ class Reply:
 
     @property
     def message(self) -> dict[str, Any] | None:
-        """One assistant message for the caller's history; ``None`` if nothing was kept."""
+        """One assistant message for the caller's history; ``None`` if nothing was kept.
+
+        In dialects whose reply is several items (OpenAI's Responses) this is the first: see ``items``.
+        """
         found = self._machine.history.message
         return found[0] if found else None
+
+    @property
+    def items(self) -> list[dict[str, Any]]:
+        """The reply as the provider's history holds it: one message, or several items."""
+        return self._machine.history.message
 
     @property
     def messages(self) -> list[dict[str, Any]]:

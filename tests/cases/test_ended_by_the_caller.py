@@ -6,6 +6,7 @@ waits in here are ended by the caller long before their time.
 
 from __future__ import annotations
 
+import functools
 import gc
 import threading
 import time
@@ -98,7 +99,7 @@ def _end_it(place: str, host: Host, verb: str) -> tuple[Played, int, float]:
 @pytest.mark.parametrize("verb", VERBS)
 def test_ended_from_another_thread(host: Host, place: str, verb: str) -> None:
     """Cancel, abort and yield win wherever the turn is: at once, and no request comes after."""
-    times = []
+    times: list[float] = []
     while len(times) < TRIES and min(times, default=1.0) > PROMISED_S:
         played, sent, took_s = _end_it(place, host, verb)
         times.append(took_s)
@@ -175,7 +176,7 @@ class OwnBug(Exception):
 
 @each_host
 def test_callers_own_error(host: Host) -> None:
-    """An error in the caller's loop is raised as it is: never retried, and the response is closed."""
+    """An error in the caller's loop is raised as it is, not retried; the response is closed."""
 
     def each(event: Any, stream: Any) -> None:
         if type(event).__name__ == "BlockDelta":
@@ -198,7 +199,8 @@ def test_dropped_streams_leak_nothing() -> None:
                 for _ in client.stream(client.prepare(WIRE.request)):
                     break
                 gc.collect()
-                assert upstream.wait_until(lambda n=number: upstream.requests[n].client_closed)
+                request = upstream.requests[number]
+                assert upstream.wait_until(functools.partial(getattr, request, "client_closed"))
         assert len(upstream.requests) == 3
 
 

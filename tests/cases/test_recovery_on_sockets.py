@@ -179,7 +179,7 @@ def test_half_call_under_length(host: Host, wire: Wire) -> None:
 
 @each_host
 def test_open_thinking(host: Host) -> None:
-    """Thinking that was cut is dropped and recorded, and nothing is kept: the same request again."""
+    """Thinking that was cut is dropped and recorded; nothing is kept: the same request again."""
     wire = ANTHROPIC
     open_ = wire.thinking("Let me see", signature="AAA", closed=False)
     again = wire.thinking("Let me see.", signature="AAABBB") + wire.text(*FIRST, index=1)

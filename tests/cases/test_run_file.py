@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -137,7 +138,7 @@ def test_numbers_are_those_of_the_wire(tmp_path: Path, host: Host) -> None:
 def test_nothing_that_was_said(tmp_path: Path, host: Host, wire: Wire) -> None:
     """No prompt, no completion and no key is in a run file, whatever broke."""
     path = tmp_path / "run.jsonl"
-    unwell = '{"error":{"type":"api_error","message":"broken: Bearer %s"}}' % SECRET
+    unwell = json.dumps({"error": {"type": "api_error", "message": f"broken: Bearer {SECRET}"}})
     attempts = [
         Attempt(status=500, framing="length", body=unwell),
         _cut(wire.start, wire.text(*FIRST, closed=False)),

@@ -8,14 +8,16 @@ Greedy decoding on one slot. What makes "byte for byte" possible was measured wi
 * The server must compute the same numbers. One that reads a prompt in batches rounds differently
   from one that writes token by token, and where two tokens are nearly equally likely (they were
   0.02 apart) the continuation takes the other one, though it was given the very same tokens. That,
-  and not the trimming, was behind the one cut in 45 that differed. So the server here reads
-  prompts token by token (``batch_tokens=1``), and then no cut differs.
+  and not the trimming, was behind the one cut in 45 that differed. A server that still has the
+  state of the first request (llama.cpp's ``cache_prompt``, its default) does not read it again and
+  is not concerned; one that has forgotten it, or another one, is. So the server here reads prompts
+  token by token (``batch_tokens=1``): then no cut differs, and the cache only saves time.
 * A cut inside the very first word leaves nothing to go back to: it is not among these.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +183,19 @@ def test_cuts_inside_tokens_word_release(
     qualities = healing.run(policies["word"], _whole_words)
 
     assert ({}, ["exact"] * CUTS) == (healing.wrong, qualities)
+
+
+def test_a_server_that_has_forgotten(
+    model: LocalModel, policies: dict[str, Policy], uncut: Callable[[str], Uncut]
+) -> None:
+    """Without the state of the first request the model reads the partial anew, and goes on so."""
+    whole = uncut(PROMPTS[0])
+    forgetful = replace(whole, request={**whole.request, "cache_prompt": False})
+    healing = Healing(model, forgetful, _spread(whole.inside)[3::8], split=True)
+
+    healing.run(policies["last_word"], _whole_words)
+
+    assert ({}, 3) == (healing.wrong, len(healing.cuts))
 
 
 def test_the_cuts_are_of_every_kind(uncut: Callable[[str], Uncut]) -> None:

@@ -126,6 +126,7 @@ ADDRESSES = {
 #: What each dialect can do, whatever a policy would like.
 CAN = {
     "anthropic_messages": PREFILL,
+    "anthropic_vertex": PREFILL,
     "bedrock_converse": PREFILL,
     "bedrock_invoke": PREFILL,
     "cohere_v2": INSTRUCT,

@@ -83,7 +83,7 @@ LIMITED = Answer(
 
 @pytest.mark.parametrize("name", ["prefill", "instruct", "chat", "llamacpp"])
 def test_rate_limits_have_their_own_budget(name: str) -> None:
-    """A 429 on a continuation is retried as it is, ten times at most, and takes none of the five."""
+    """A 429 on a continuation is retried as it is, ten times at most; none of the five is used."""
     lane, recording = _lane_and_text(name)
     upstream = Continuing(recording)
     at = _inside_last_text(recording)

@@ -105,7 +105,7 @@ def _run(recording: Recording, lane: Lane, host: Host, cuts: list[float], fault:
 @pytest.mark.parametrize("host", HOSTS)
 @each_recording(RECORDINGS)
 def test_cut_on_sockets(recording: Recording, host: Host) -> None:
-    """What holds for the machine holds for each client: cut once, twice, at any byte, by any fault."""
+    """What holds for the machine holds for each client: cut once or twice, by any fault."""
     rng = random.Random(f"{recording.name} sockets")
     lanes = [lane for lane in lanes_of(recording) if "[" not in lane.laid_over]
     for number, fault in enumerate(("eof", "fin", "rst", "stall")):

@@ -11,6 +11,7 @@ from continuing import Continuing
 from cutting import FAULTS, borders
 from lanes import LANES, Lane, request_of
 from recordings import Recording, each_recording, recording, recordings
+from scripted import ANTHROPIC, CHAT
 from strict_provider import StrictProvider
 from twin import Answer, Twin
 
@@ -105,7 +106,7 @@ def test_spliced_start_event_after_output() -> None:
 
 
 def test_spliced_start_event_before_output() -> None:
-    """Where thinking waits for visible content, nothing was shown: the reply starts anew in place."""
+    """Where thinking waits for visible content, nothing was shown: it starts anew in place."""
     played = recording("anthropic", SPLICED)
     lane = _lane("with-next")
     twin = Twin(lane.policy, request_of(lane, played), lambda _, number: Answer(played.data)).run()
@@ -227,28 +228,6 @@ FORMATS: dict[str, dict[str, Any]] = {
 WRITTEN = '{"name": "Alexandra Chen", "age": 28, "occupation": "Software Engineer"}'
 
 
-def _stream(wire: str) -> bytes:
-    half = len(WRITTEN) // 2
-    if wire == "openai-chat":
-        pieces = [
-            f'data: {{"id":"c","choices":[{{"index":0,"delta":{{"content":{_quoted(text)}}}}}]}}\n\n'
-            for text in (WRITTEN[:half], WRITTEN[half:])
-        ]
-        return "".join(pieces).encode()
-    start = '{"type":"message_start","message":{"id":"m","content":[],"usage":{}}}'
-    block = '{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}'
-    deltas = [
-        '{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":%s}}'
-        % _quoted(text)
-        for text in (WRITTEN[:half], WRITTEN[half:])
-    ]
-    return "".join(f"data: {data}\n\n" for data in (start, block, *deltas)).encode()
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace('"', '\\"') + '"'
-
-
 @pytest.mark.parametrize("name", FORMATS)
 def test_structured_output(name: str) -> None:
     """Structured output is never glued: once shown, a cut ends the turn, and is no success."""
@@ -259,7 +238,9 @@ def test_structured_output(name: str) -> None:
         "messages": [{"role": "user", "content": "go"}],
         **FORMATS[name],
     }
-    stream = _stream(lane.wire)
+    wire = ANTHROPIC if lane.wire == "anthropic" else CHAT
+    half = len(WRITTEN) // 2
+    stream = wire.start + wire.text(WRITTEN[:half], WRITTEN[half:], closed=False)
     twin = Twin(lane.policy, request, lambda _, number: Answer(stream, "fin")).run()
     assert all(sent.body["messages"] == request["messages"] for sent in twin.sent)
     assert all(not sent.flat for sent in twin.sent), "asked again after output"

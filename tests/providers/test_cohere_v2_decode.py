@@ -154,7 +154,7 @@ def test_grammar_that_upstream_breaks() -> None:
 
 
 def test_what_a_start_says() -> None:
-    """The type alone tells thinking from text, and so does the field alone; starts may hold text."""
+    """Type or field alone tells thinking from text; a start may hold text already."""
     said = events(
         START,
         content("start", 0, type="thinking"),

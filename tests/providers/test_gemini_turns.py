@@ -366,9 +366,6 @@ def test_cancel_wins(at: int) -> None:
     assert [] == twin.after_done
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the machine resumes a checkpoint of any attempt with the caller's request"
-)
 def test_a_token_belongs_to_its_own_request() -> None:
     """A checkpoint of an instructed attempt is good for that request, and for no other."""
     asked = {**REQUEST, "model": "gemini-4-argon"}

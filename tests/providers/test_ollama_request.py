@@ -104,7 +104,8 @@ def test_history() -> None:
 
 def test_strip_thinking() -> None:
     """The thinking of the last assistant message goes; a message of nothing else too."""
-    messages = [
+    calls = {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f"}}]}
+    messages: list[dict[str, Any]] = [
         {"role": "assistant", "content": "A", "thinking": "x"},
         {"role": "assistant", "content": "", "thinking": "y"},
     ]
@@ -113,6 +114,8 @@ def test_strip_thinking() -> None:
 
     assert messages[:1] == DIALECT.strip_thinking(request, POLICY).body["messages"]
     assert [{"role": "assistant", "content": "A"}] == everything.body["messages"]
+    called = Request({"messages": [{**calls, "thinking": "z"}]})
+    assert [calls] == DIALECT.strip_thinking(called, POLICY).body["messages"]
 
 
 def test_features() -> None:

@@ -31,10 +31,10 @@ RECORDED = [r for r in recordings("openai-responses") if r.name != ODD]
 each = each_recording(RECORDED)
 #: A refusal that is cut is not gone on with.
 each_twice = each_recording([r for r in RECORDED if "refusal" not in r.features])
-#: Calls that the caller is to run. Text for a custom tool is no JSON: the engine takes it for whole
-#: at the stop fact only.
+#: Calls that the caller is to run.
 CALLS = (
     "apply_patch_call",
+    "custom_tool_call",
     "function_call",
     "local_shell_call",
     "mcp_approval_request",
@@ -110,7 +110,7 @@ def _history(twin: ResponsesTwin, upstream: Upstream) -> None:
 
 def _call(item: Mapping[str, Any]) -> Any:
     """The id of a call that the caller is to answer."""
-    if item["type"] not in (*CALLS, "custom_tool_call"):
+    if item["type"] not in CALLS:
         return None
     return item["id" if item["type"] == "mcp_approval_request" else "call_id"]
 

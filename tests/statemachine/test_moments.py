@@ -1255,3 +1255,15 @@ def test_late_events_are_counted() -> None:
     assert (5, TEXT, "continuing") == (
         play.machine.turn.late_events, play.text, play.machine.state,
     )  # fmt: skip
+
+
+def test_what_still_comes_of_a_reply_that_was_taken_back() -> None:
+    """After a retraction late text of the old attempt reaches nobody, although it was being shown."""
+    rule = {"name": "r", "on": {"failure": ["sse_transport"]}, "action": "retry", "limit": 1}
+    play = Play(policy_of(turn={"retract": True}, rules=[rule | {"backoff": "transient"}]))
+    play.say(TEXT)
+    play.delta("six ")
+    play.cut()
+    play.delta("late ")
+
+    assert ("", 1) == (play.text, play.machine.turn.late_events)

@@ -111,7 +111,10 @@ def test_a_request_that_was_not_prepared() -> None:
 
 
 def test_a_refused_resume_is_polled_then_instructed() -> None:
-    """What cannot be resumed any more is fetched whole, and then the next strategy is used."""
+    """What cannot be resumed any more is fetched whole, and then the next strategy is used.
+
+    It is a fact about one reply: nothing is learned for others.
+    """
     play = resuming("resume", "poll")
     play.say(TEXT)
     mark(play, "middle")
@@ -122,7 +125,7 @@ def test_a_refused_resume_is_polled_then_instructed() -> None:
 
     assert [None, "/resume/middle", "/poll/middle"] == paths(play)[:3]
     assert "instruct" == play.sent[3]["strategy"]
-    assert frozenset({"resume", "poll"}) == play.machine.refused
+    assert frozenset() == play.machine.refused
 
 
 def test_a_polled_reply_is_followed_from_its_start() -> None:
@@ -315,14 +318,20 @@ def test_the_provider_is_told_to_stop(end: Any) -> None:
 
 
 def test_no_stop_call_without_need() -> None:
-    """Nothing is called where the handle needs none, or no request is open."""
+    """Nothing is called where the handle needs none."""
     play = resuming("resume")
     play.say(TEXT)
     play.feed(Cancelled())
-    other = resuming("resume")
-    mark(other, "here", stoppable=True)
-    other.say(TEXT)
-    other.cut("auth")
 
-    assert ([], []) == (play.of(StopUpstream), other.of(StopUpstream))
-    assert FailureKind.auth == other.records("llm_stream_interrupted")[0]["error_kind"]
+    assert [] == play.of(StopUpstream)
+
+
+def test_a_reply_that_is_given_up_is_stopped() -> None:
+    """A reply that goes on without its connection is stopped when the turn gives up, once."""
+    play = resuming("resume")
+    mark(play, "here", stoppable=True)
+    play.say(TEXT)
+    play.cut("auth")
+
+    assert FailureKind.auth == play.records("llm_stream_interrupted")[0]["error_kind"]
+    assert 1 == len(play.of(StopUpstream))

@@ -766,3 +766,29 @@ def test_events_of_a_batch_that_changes_the_attempt() -> None:
 def test_a_checkpoint_is_not_shown() -> None:
     """Checkpoints are ours; the caller sees nothing of them."""
     assert [] == release("text", "live").feed(Checkpoint(0, {"id": "c"}))
+
+
+def test_what_still_comes_of_a_dropped_call() -> None:
+    """Deltas and the close of a call that the cap dropped are dropped too; the rest is shown."""
+    play = release("tool_use", "closed")
+    play.call('{"a": ', closed=False)
+    play.feed(StopKnown(0, Stop.length, "length"))
+    play.delta("1}", 0, "input")
+    play.close()
+    play.start("text", 1)
+
+    assert ["+0", "And so on"] == names(play.delta("And so on", 1))
+
+
+def test_interleaved_calls_are_shown_whole() -> None:
+    """A call whose end is held behind another one is not shown up to there: all of it waits."""
+    play = release("tool_use", "closed")
+    play.call('{"a": ', 0, closed=False)
+    play.call('{"b": 2', 1, closed=False)
+    play.delta("1}", 0, "input")
+    play.close(0)
+    held = names([*play.start("text", 2), *play.feed(StopKnown(0, Stop.tool_use, "tool_use"))])
+    play.delta("}", 1, "input")
+
+    assert [] == held
+    assert ["+0", '{"a": ', "+1", '{"b": 2', "1}", "-0", "}", "-1"] == names(play.close(1))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+
 from reply_parts import Flat, Reply, State, decoded, flat_of
 
 __all__ = ["Arrived", "is_prefix", "is_whole", "without_lonely"]

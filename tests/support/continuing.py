@@ -186,7 +186,7 @@ def _may_be_missing(part: Part) -> None:
 
 def _is_same(part: Part, block: Json) -> bool:
     if part.kind == "thinking":
-        return block["type"] == "thinking" and block["signature"] == part.signature
+        return bool(block["type"] == "thinking" and block["signature"] == part.signature)
     if part.kind == "redacted_thinking":
         return block == part.raw
     same_id = part.kind == "other" or part.id in (block.get("id"), block.get("tool_use_id"))

@@ -56,7 +56,7 @@ class Played:
         """Changes of state: source, trigger, state."""
         names = ("source", "trigger", "state")
         changes = (e for e in self.events if type(e).__name__ == "StateChanged")
-        return [tuple(getattr(e, n) for n in names) for e in changes]  # type: ignore[misc]
+        return [tuple(getattr(e, n) for n in names) for e in changes]
 
 
 def play(

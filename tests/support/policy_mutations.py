@@ -13,7 +13,7 @@ from typing import Any
 
 from midthought.policies import DIALECT_STRATEGIES, SIGNING_DIALECTS
 
-__all__ = ["HARMLESS", "KINDS", "harmless"]
+__all__ = ["HARMLESS", "KINDS", "Data", "harmless"]
 
 Data = dict[str, Any]
 Mutants = Iterator[tuple[str, Data]]
@@ -51,8 +51,9 @@ HARMLESS: dict[str, str] = {
     "recovery off": "the stream is passed through; that is what the switch is for",
     # --- content
     "retraction": "native hosts can take text back; a note says that the wire cannot",
-    "unsigned thinking: *": "this provider signs no thinking, so there is nothing to lose",
-    "text not kept: *": "turn.retract is on, so what is shown may be taken back",
+    "unsigned thinking: never signed": "this provider signs no thinking, so there is nothing to lose",
+    "text not kept: * with retraction": "turn.retract is on, so what is shown may be taken back",
+    "retry after output: * with retraction": "turn.retract is on, so the caller sees it once",
     "tail forgotten": "a warning: the reply still goes on, only joined less well",
     "grace of 0 s": "the reply is complete by then; only its usage may be missing",
 }
@@ -419,17 +420,21 @@ _on_rules(
     _asks("in_a_row", 5000, lambda rule: "in_a_row" in rule["on"] and rule["action"] != "fallback"),
 )
 _on_rules(
-    "retry after output",
-    _asks(
-        "attempt_visible",
-        True,
-        lambda rule: rule["action"] == "retry" and "attempt_visible" in rule["on"],
-    ),
-)
-_on_rules(
     "continue with nothing kept",
     _asks("partial", False, lambda rule: rule["action"] in ("continue", "resume_")),
 )
+
+
+@_kind("retry after output")
+def _(data: Data) -> Mutants:
+    for _at, mutant, rule in _each(data, "rules"):
+        if rule["action"] == "retry" and "attempt_visible" in rule["on"]:
+            rule["on"]["attempt_visible"] = True
+            yield f"{rule['name']}{_retracts(data)}", mutant
+
+
+def _retracts(data: Data) -> str:
+    return " with retraction" if data["turn"]["retract"] else ""
 
 
 @_kind("limit and budget dropped")
@@ -672,7 +677,7 @@ def _(data: Data) -> Mutants:
             before = mutant["blocks"].setdefault(kind, {}).get(key, "keep")
             mutant["blocks"][kind][key] = "discard"
             if before != "discard":
-                yield f"{kind} {key}", mutant
+                yield f"{kind} {key}{_retracts(data)}", mutant
 
 
 @_kind("unsigned thinking")

@@ -49,7 +49,7 @@ class Wire:
             return _chat({"role": "assistant", "content": ""})
         usage = {"input_tokens": 5, "output_tokens": 1}
         message = {"id": "m1", "type": "message", "role": "assistant", "model": "m"}
-        rest = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
+        rest: Json = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
         return _event("message_start", message={**message, **rest})
 
     def text(self, *pieces: str, index: int = 0, closed: bool = True) -> bytes:

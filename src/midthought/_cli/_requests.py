@@ -58,7 +58,17 @@ def _chat(prompt: Prompt, policy: Policy) -> Mapping[str, Any]:
     return {**body, "messages": [{"role": r, "content": t} for r, t in said if t is not None]}
 
 
+def _responses(prompt: Prompt, policy: Policy) -> Mapping[str, Any]:
+    body: dict[str, Any] = {"input": [{"role": "user", "content": prompt.text}]}
+    if prompt.system is not None:
+        body["instructions"] = prompt.system
+    if prompt.max_tokens is not None:
+        body["max_output_tokens"] = prompt.max_tokens
+    return body
+
+
 _WRITERS: Mapping[str, Callable[[Prompt, Policy], Mapping[str, Any]]] = {
     "anthropic_messages": _anthropic,
     "openai_chat": _chat,
+    "openai_responses": _responses,
 }

@@ -39,6 +39,10 @@ _COLOURS: dict[str, tuple[str, str]] = {
     "exhausted": ("#fee2e2", "#b91c1c"),
     "aborted": ("#f3f4f6", "#6b7280"),
 }
+#: Colour of what is painted; each has a word and a sign too.
+_REMOVED, _ADDED, _TAKEN = "#b91c1c", "#15803d", "#1d4ed8"
+_WORDS: dict[str | None, str] = {_REMOVED: "removed: ", _ADDED: "added: ", _TAKEN: "taken: "}
+_SIGNS: dict[str | None, str] = {_REMOVED: "- ", _ADDED: "+ ", _TAKEN: "● "}
 
 
 class DiagramError(RuntimeError):
@@ -61,11 +65,11 @@ class Paint:
     def colour(self, edge: Edge) -> str | None:
         """Colour of an edge, or ``None`` for the usual one."""
         if edge in self.removed:
-            return "#b91c1c"
+            return _REMOVED
         if edge in self.added:
-            return "#15803d"
+            return _ADDED
         if (edge.source, edge.trigger, edge.dest) in self.taken:
-            return "#1d4ed8"
+            return _TAKEN
         return None
 
 
@@ -94,8 +98,7 @@ def mermaid(view: View, paint: Paint = _PLAIN) -> str:
         if node.initial:
             out.append(f"    [*] --> {node.name}")
     for edge in (*view.edges, *paint.removed):
-        mark = {"#b91c1c": "removed: ", "#15803d": "added: ", "#1d4ed8": "taken: "}
-        prefix = mark.get(paint.colour(edge) or "", "")
+        prefix = _WORDS.get(paint.colour(edge), "")
         out.append(f"    {edge.source} --> {edge.dest}: {prefix}{_label(edge, ' ')}")
     out += [f"    {node.name} --> [*]" for node in view.nodes if node.outcome is not None]
     out += [f"    %% {trigger}: from every live state to {to}" for trigger, to in view.always]
@@ -107,46 +110,73 @@ def mermaid(view: View, paint: Paint = _PLAIN) -> str:
 
 
 def dot(view: View, paint: Paint = _PLAIN) -> str:
-    """The same as Graphviz source."""
+    """The same as Graphviz source; rows with the same ends share an arrow."""
     out = [*_head(view.title), '  start [shape=circle, width=0.18, label="", fillcolor="#111827"];']
-    for node in view.nodes:
-        fill, border = _look(node)
-        shape = "peripheries=2, " if node.outcome is not None else ""
-        role = node.outcome if node.outcome not in (None, node.name) else node.role
-        small = f'<BR/><FONT POINT-SIZE="9" COLOR="#374151">{escape(role or "")}</FONT>'
-        out.append(
-            f'  "{node.name}" [{shape}fillcolor="{fill}", color="{border}", '
-            f"label=<{escape(node.name)}{small}>];"
-        )
-        if node.initial:
-            out.append(f'  start -> "{node.name}";')
+    out += [line for node in view.nodes for line in _dot_node(node)]
+    arrows: dict[tuple[str, str, str | None, bool], list[Edge]] = {}
     for edge in (*view.edges, *paint.removed):
-        out.append(_dot_edge(edge, paint))
-    if view.always:
-        said = "<BR/>".join(f"{escape(t)} → {escape(to)}" for t, to in view.always)
-        out.append(
-            '  always [shape=note, fillcolor="#ffffff", color="#9ca3af", fontsize=10, '
-            f"label=<from every live state:<BR/>{said}>];"
-        )
+        gone = edge in paint.removed
+        arrows.setdefault((edge.source, edge.dest, paint.colour(edge), gone), []).append(edge)
+    for (source, dest, colour, gone), edges in arrows.items():
+        label = "<BR/>".join(map(_dot_label, edges))
+        style = f', color="{colour}", fontcolor="{colour}", penwidth=2' if colour else ""
+        style += ', style="dashed"' if gone else ""
+        out.append(f'  "{source}" -> "{dest}" [label=<{label}>{style}];')
+    finals = "; ".join(f'"{node.name}"' for node in view.nodes if node.outcome is not None)
+    out.append(f"  {{rank=same; {finals}}}")
+    out += _dot_notes(view, paint)
     return "\n".join([*out, "}"]) + "\n"
 
 
-def _dot_edge(edge: Edge, paint: Paint) -> str:
-    colour = paint.colour(edge)
-    label = "<BR/>".join(escape(part) for part in _label(edge, "\n").split("\n"))
+def _dot_node(node: Node) -> list[str]:
+    fill, border = _look(node)
+    shape = "peripheries=2, " if node.outcome is not None else ""
+    role = node.outcome if node.outcome not in (None, node.name) else node.role
+    small = f'<BR/><FONT POINT-SIZE="10" COLOR="#374151">{escape(role or "")}</FONT>'
+    lines = [
+        f'  "{node.name}" [{shape}fillcolor="{fill}", color="{border}", '
+        f"label=<{escape(node.name)}{small}>];"
+    ]
+    if node.initial:
+        lines.append(f'  start -> "{node.name}";')
+    return lines
+
+
+def _dot_label(edge: Edge) -> str:
+    """Lines of a row's label, with room at both sides so that no line touches it."""
+    lines = _label(edge, "\n").split("\n")
     if edge.guards:
-        label = f"{edge.order}. {label}"
-    style = f', color="{colour}", fontcolor="{colour}", penwidth=2' if colour else ""
-    if edge in paint.removed:
-        style += ', style="dashed"'
-    return f'  "{edge.source}" -> "{edge.dest}" [label=< {label} >{style}];'
+        lines[0] = f"{edge.order}. {lines[0]}"
+    return "<BR/>".join(f"&#160;&#160;{escape(line)}&#160;&#160;" for line in lines)
+
+
+def _dot_notes(view: View, paint: Paint) -> list[str]:
+    """What is true of every state, and what the colours of a painted picture mean."""
+    out: list[str] = []
+    note = 'shape=note, fillcolor="#ffffff", color="#9ca3af", fontsize=10'
+    if view.always:
+        said = "<BR/>".join(f"{escape(t)} → {escape(to)}" for t, to in view.always)
+        out.append(f"  always [{note}, label=<from every live state:<BR/>{said}>];")
+        out.append(f'  always -> "{view.always[0][1]}" [style=dashed, color="#9ca3af"];')
+    used = [
+        f'<FONT COLOR="{colour}"><B>{word}</B></FONT>'
+        for word, colour, there in (
+            ("taken", _TAKEN, paint.taken),
+            ("added", _ADDED, paint.added),
+            ("removed", _REMOVED, paint.removed),
+        )
+        if there
+    ]
+    if used:
+        out.append(f"  legend [{note}, label=<{'<BR/>'.join(used)}>];")
+    return out
 
 
 def _head(title: str) -> list[str]:
     return [
         f'digraph "{title}" {{',
         f'  graph [label="{title}", labelloc=t, fontname="Arial", fontsize=16, rankdir=TB, '
-        "nodesep=0.6, ranksep=0.7, pad=0.3];",
+        "nodesep=0.5, ranksep=0.8, pad=0.3];",
         '  node [shape=box, style="rounded,filled", fontname="Arial", fontsize=12, '
         'margin="0.2,0.1"];',
         '  edge [fontname="Arial", fontsize=10, color="#374151", fontcolor="#111827"];',
@@ -154,23 +184,24 @@ def _head(title: str) -> list[str]:
 
 
 def ladder_dot(ladder: Ladder) -> str:
-    """Failure kinds and the rules that answer them, in order, as Graphviz source."""
-    out = _head(f"{ladder.title}: what answers what")
-    out[1] = out[1].replace("rankdir=TB", "rankdir=LR")
-    for number, (kind, rungs) in enumerate(_same_rungs(ladder)):
-        rows = "".join(
-            f'<TR><TD ALIGN="LEFT">{place}.</TD>'
-            f'<TD ALIGN="LEFT"><B>{escape(r.rule or "–")}</B></TD>'
-            f'<TD ALIGN="LEFT">{escape(r.when)}</TD><TD ALIGN="LEFT">{escape(r.does)}</TD>'
-            f'<TD ALIGN="LEFT">{escape(r.bound)}</TD></TR>'
-            for place, r in enumerate(rungs, 1)
-        )
-        table = f'<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="4">{rows}</TABLE>'
-        kinds = "<BR/>".join(map(escape, kind))
-        out.append(f'  k{number} [fillcolor="#fee2e2", color="#b91c1c", label=<{kinds}>];')
-        out.append(f'  r{number} [fillcolor="#f9fafb", color="#4b5563", label=<{table}>];')
-        out.append(f"  k{number} -> r{number};")
-    return "\n".join([*out, "}"]) + "\n"
+    """Failure kinds and the rules that answer them, in the order of the rules, as Graphviz
+    source: one table, because a layout would put the kinds in an order of its own."""
+    cell = 'ALIGN="LEFT" BALIGN="LEFT" CELLPADDING="5"'
+    heads = ("failure", " ", "rule", "where", "does", "how often")
+    rows = ["".join(f"<TD {cell}><B>{head}</B></TD>" for head in heads)]
+    for kinds, rungs in _same_rungs(ladder):
+        span = f'{cell} ROWSPAN="{len(rungs)}" BGCOLOR="#fee2e2"'
+        first = f"<TD {span}>{'<BR/>'.join(map(escape, kinds))}</TD>"
+        for place, rung in enumerate(rungs, 1):
+            facts = (f"{place}.", f"<B>{escape(rung.rule)}</B>" if rung.rule else "–")
+            facts += (escape(rung.when), escape(rung.does), escape(rung.bound))
+            rows.append(first + "".join(f"<TD {cell}>{fact or ' '}</TD>" for fact in facts))
+            first = ""
+    table = "".join(f"<TR>{row}</TR>" for row in rows)
+    border = 'BORDER="0" CELLBORDER="1" CELLSPACING="0" COLOR="#9ca3af"'
+    label = f"<<TABLE {border}>{table}</TABLE>>"
+    head = _head(f"{ladder.title}: what answers what")
+    return "\n".join([*head, f"  ladder [shape=plain, style=solid, label={label}];", "}"]) + "\n"
 
 
 def _same_rungs(ladder: Ladder) -> list[tuple[tuple[str, ...], tuple[Rung, ...]]]:
@@ -189,8 +220,7 @@ def text(view: View, paint: Paint = _PLAIN) -> str:
         out.append(f"{'◎' if node.outcome else '○'} {node.name}  ({', '.join(tags)})")
         rows = [e for e in (*view.edges, *paint.removed) if e.source == node.name]
         for edge in rows:
-            mark = {"#b91c1c": "- ", "#15803d": "+ ", "#1d4ed8": "● "}
-            sign = mark.get(paint.colour(edge) or "", "")
+            sign = _SIGNS.get(paint.colour(edge), "")
             dest = "stays" if edge.dest == edge.source else f"→ {edge.dest}"
             out.append(f"    {sign}{_label(edge, ' '):<44} {dest}")
         if node.outcome is None and view.always:

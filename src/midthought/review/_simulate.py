@@ -7,7 +7,7 @@ failure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from midthought.policies import FailureKind, Policy, Stop
@@ -21,6 +21,7 @@ from midthought.statemachine import (
     Failure,
     Finished,
     Opened,
+    Phase,
     Recovery,
     Responded,
     Send,
@@ -131,32 +132,24 @@ class _Clockwork:
         self.send = None
         first = -(-self._shown_chars() // CHARS_PER_TOKEN)
         script = self._world.attempt(self.now, first)
-        sent = self.now
-        self.paid += script.last - script.first
-        if script.ending.status is None and script.ending.kind != "connect":
+        arriving = Arriving(number, script, self._world, prompt_tokens + first)
+        if script.streams:
             self.input += prompt_tokens + first
-        for at, events in attempt_events(number, script, self._world):
-            if not self._advance(sent + at, number):
-                return
-            self.carry_out(self.machine.feed_all(events, self.now))
-        if script.ending.kind == "stall":
+        if script.ending.kind != "whole":
             self.broken = True
-            while not self.machine.done and self.send is None and self.wait is None:
-                self.now = self.machine.next_deadline()
-                self.carry_out(self.machine.feed(TimePassed(), self.now))
-        elif script.ending.kind != "whole":
-            self.broken = True
-
-    def _advance(self, to: float, number: int) -> bool:
-        """Let the time pass to ``to``; False if a clock ended the attempt before."""
-        while self.machine.next_deadline() <= to:
+        sent = self.now
+        # A batch holds what arrives until a clock would run out: as if each token came alone.
+        while (batch := arriving.next(self.machine.next_deadline() - sent)) is not None:
+            self.now = sent + batch.at_s
+            self.carry_out(self.machine.feed_all(batch.events, self.now))
+        self.paid += arriving.tokens
+        while not self._ended():
             self.now = self.machine.next_deadline()
             self.carry_out(self.machine.feed(TimePassed(), self.now))
-            if self.machine.done or self.send is not None or self.wait is not None:
-                self.broken = True
-                return False
-        self.now = to
-        return True
+            self.broken = True
+
+    def _ended(self) -> bool:
+        return self.machine.done or self.send is not None or self.wait is not None
 
     def _shown_chars(self) -> int:
         attempts = self.machine.turn.attempts
@@ -165,45 +158,86 @@ class _Clockwork:
         return sum(len(block.text) for block in self.machine.blocks)
 
 
-def attempt_events(
-    number: int, script: Script, world: World
-) -> Iterator[tuple[float, list[Event]]]:
-    """The events of a scripted attempt, with their times after the request was sent."""
-    ending = script.ending
-    if ending.status is not None or ending.kind == "connect":
-        phase = "connect" if ending.kind == "connect" else "response"
-        yield script.ended_s, [Finished(number, Stop.error, _failure(script, phase))]
-        return
-    text = world.text(script.first, script.last)
-    begun: list[Event] = [Responded(number), Opened(number), BlockStarted(number, 0, "text")]
-    yield script.opened_s, begun
-    if text:
-        yield script.ended_s, [BlockDelta(number, 0, text)]
-    if ending.kind == "whole":
-        used = Usage(output=script.last - script.first)
-        yield (
-            script.ended_s,
-            [
-                BlockClosed(number, 0),
-                StopKnown(number, Stop.end, "stop"),
-                UsageReported(number, used),
-                Finished(number, Stop.end),
-            ],
+class Batch(NamedTuple):
+    """Events that may be fed together."""
+
+    at_s: float
+    """After the request was sent."""
+    events: list[Event]
+
+
+class Arriving:
+    """The events of a scripted attempt, in as few batches as the machine's clocks allow."""
+
+    def __init__(self, number: int, script: Script, world: World, input_tokens: int) -> None:
+        self._number = number
+        self._script = script
+        self._world = world
+        self._input = input_tokens
+        self._opened = self._over = False
+        self.tokens = 0
+        """Output tokens that have arrived."""
+
+    def next(self, deadline_s: float) -> Batch | None:
+        """What arrives before ``deadline_s``; ``None``: nothing does, or nothing more will."""
+        script = self._script
+        if self._over:
+            return None
+        if not script.streams or not self._opened:
+            self._opened, at = True, script.opened_s
+            self._over = not script.streams
+            if at >= deadline_s:
+                self._over = True
+                return None
+            return Batch(at, self._beginning())
+        if script.ended_s < deadline_s:
+            self._over = True
+            return Batch(script.ended_s, [*self._text(script.last), *self._ending()])
+        upto = script.arrived(deadline_s)
+        return Batch(script.time_of(upto), self._text(upto)) if upto > self._at else None
+
+    @property
+    def _at(self) -> int:
+        return self._script.first + self.tokens
+
+    def _beginning(self) -> list[Event]:
+        number = self._number
+        if not self._script.streams:
+            return [self._failed()]
+        return [Responded(number), Opened(number), BlockStarted(number, 0, "text")]
+
+    def _text(self, upto: int) -> list[Event]:
+        text = self._world.text(self._at, upto)
+        self.tokens = upto - self._script.first
+        return [BlockDelta(self._number, 0, text)] if text else []
+
+    def _ending(self) -> list[Event]:
+        number, kind = self._number, self._script.ending.kind
+        if kind == "stall":
+            return []
+        if kind != "whole":
+            return [self._failed()]
+        return [
+            BlockClosed(number, 0),
+            UsageReported(number, Usage(self._input, self.tokens)),
+            StopKnown(number, Stop.end, "stop"),
+            Finished(number, Stop.end),
+        ]
+
+    def _failed(self) -> Finished:
+        ending = self._script.ending
+        phase: Phase = "stream" if self._script.streams else "response"
+        phase = "connect" if ending.kind == "connect" else phase
+        failure = Failure(
+            _KINDS[ending.kind],
+            phase=phase,
+            message="simulated",
+            status=ending.status,
+            retry_after_s=ending.retry_after_s,
+            processed="no" if phase == "connect" else "unknown",
+            connection="new",
         )
-    elif ending.kind != "stall":
-        yield script.ended_s, [Finished(number, Stop.error, _failure(script, "stream"))]
-
-
-def _failure(script: Script, phase: Any) -> Failure:
-    ending = script.ending
-    return Failure(
-        _KINDS[ending.kind],
-        phase=phase,
-        message="simulated",
-        status=ending.status,
-        retry_after_s=ending.retry_after_s,
-        processed="no" if phase == "connect" else "unknown",
-    )
+        return Finished(self._number, Stop.error, failure)
 
 
 def play_turn(policy: Policy, faults: Faults, seed: int, turn: int) -> Outcome:
@@ -235,8 +269,7 @@ def _rival(policy: Policy, faults: Faults, seed: int, turn: int, tries: int) -> 
         script = world.attempt(now, 0)
         requests += 1
         paid += script.last
-        refused = script.ending.status is not None or script.ending.kind == "connect"
-        used += 0 if refused else faults.reply.prompt_tokens
+        used += faults.reply.prompt_tokens if script.streams else 0
         now += script.ended_s
         kept = script.last
         whole = script.ending.kind == "whole"

@@ -51,6 +51,26 @@ class Script(NamedTuple):
     opened_s: float
     ended_s: float
     ending: Ending
+    tokens_per_s: float = 1.0
+
+    @property
+    def streams(self) -> bool:
+        """A response with a body begins; else the request is refused, or never gets there."""
+        return self.ending.status is None and self.ending.kind != "connect"
+
+    def time_of(self, token: int) -> float:
+        """When the tokens before ``token`` have arrived."""
+        if token == self.last:
+            return self.ended_s
+        return self.opened_s + (token - self.first) / self.tokens_per_s
+
+    def arrived(self, before_s: float) -> int:
+        """Tokens up to which one have arrived before this time."""
+        within = int((before_s - self.opened_s) * self.tokens_per_s) + 1
+        upto = min(self.last, self.first + max(0, within))
+        while upto > self.first and self.time_of(upto) >= before_s:
+            upto -= 1
+        return upto
 
 
 class World:
@@ -102,7 +122,8 @@ class World:
             place = first + int((outage - at - opened) * reply.tokens_per_s)
             if place < last:
                 last, ending = max(first, place), Ending("cut")
-        return Script(first, last, opened, opened + (last - first) / reply.tokens_per_s, ending)
+        speed = reply.tokens_per_s
+        return Script(first, last, opened, opened + (last - first) / speed, ending, speed)
 
     def _refusal(self, at: float) -> Ending | None:
         faults = self._faults

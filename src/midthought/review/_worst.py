@@ -130,4 +130,6 @@ def _wait(policy: Policy, rule: Rule, use: int, *, jitter: bool) -> float:
     if rule.backoff is None:
         return 0.0
     spec = policy.backoff[rule.backoff]
+    if spec.jitter == "decorrelated" and jitter:
+        return spec.max_s  # grows from the delay before, which another rule may have made
     return longest_delay_s(spec if jitter else spec.model_copy(update={"jitter": "none"}), use)
