@@ -58,7 +58,7 @@ def _anthropic(count: int) -> Iterator[bytes]:
     def event(kind: str, **fields: Any) -> bytes:
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), _compact({"type": kind, **fields}))
 
-    message = {
+    message: Json = {
         "id": "msg_01KqT4vYbN8sWfZc2RjXe7Gh",
         "type": "message",
         "role": "assistant",

@@ -76,8 +76,12 @@ class OpenBlocks:
         name: str | None = None,
         data: dict[str, Any] | None = None,
     ) -> OpenBlock:
-        """Append ``BlockStarted``; a block of this key that is open is closed before."""
-        if key in self._open:
+        """Append ``BlockStarted``. A block of this key that is open is closed before, but for a
+        tool call: that one was never finished, and stays open for good."""
+        before = self._open.get(key)
+        if before is not None and before.kind in _CALLS:
+            del self._open[key]
+        elif before is not None:
             self.close(key, out)
         block = self._open[key] = OpenBlock(self._started, kind)
         self._started += 1

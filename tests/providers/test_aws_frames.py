@@ -1,6 +1,8 @@
 """AWS event-stream messages: cut anywhere they are the same frames; damage ends the stream."""
 
+import struct
 import sys
+from zlib import crc32
 
 import pytest
 from aws_messages import chunk, error, event, exception, message
@@ -84,6 +86,14 @@ def test_damage_is_seen_at_once() -> None:
     broken[8] ^= 1
     with pytest.raises(CorruptFrame, match="ChecksumMismatch"):
         AWSFramer().feed(bytes(broken[:12]))
+
+
+@pytest.mark.parametrize(("size", "headers"), [(0, 0), (12, 0), (40, 30)])
+def test_lengths_that_cannot_be(size: int, headers: int) -> None:
+    """A message shorter than its own frame is refused although its prelude adds up."""
+    prelude = struct.pack("!II", size, headers)
+    with pytest.raises(CorruptFrame, match="lengths"):
+        AWSFramer().feed(prelude + struct.pack("!I", crc32(prelude)))
 
 
 def test_headers_that_cannot_be_read() -> None:

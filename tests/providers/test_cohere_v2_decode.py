@@ -175,6 +175,27 @@ def test_what_a_start_says() -> None:
     assert closed.index("StopKnown") > max(i for i, n in enumerate(closed) if n == "BlockClosed")
 
 
+def test_a_number_that_comes_again() -> None:
+    """A second start under the number of an open block ends a text, and never a half call."""
+    first = {"id": "a", "function": {"name": "f", "arguments": '{"x"'}}
+    said = events(
+        START,
+        TEXT,
+        ALPHA,
+        TEXT,
+        content("delta", 0, text="beta"),
+        calls("start", 0, **first),
+        calls("start", 0, **{**first, "id": "b"}),
+        calls("delta", 0, function={"arguments": ":1}"}),
+        frame("tool-call-end", index=0),
+        end(),
+    )
+
+    assert [("Alpha ", True), ("beta", True), ('{"x"', False), ('{"x":1}', True)] == [
+        (block.text, block.closed) for block in built(said)
+    ]
+
+
 def test_second_start() -> None:
     """A second ``message-start`` begins anew."""
     said = events(START, TEXT, ALPHA, START, TEXT, content("delta", 0, text="beta"), STOP, end())

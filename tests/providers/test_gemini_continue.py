@@ -5,6 +5,7 @@ rest of it. What was said is read from the recording by the tests' own reader.
 """
 
 import csv
+import functools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,7 @@ MODELS = {
 #: Finish reasons of the recordings in the common words; any other is an end.
 STOPS = {"MAX_TOKENS": "length", "SAFETY": "safety", "RECITATION": "safety"}
 POLICY = load_policy("gemini")
+read_once = functools.lru_cache(maxsize=64)(GeminiReply)
 
 
 def _streams() -> list[Path]:
@@ -67,7 +69,7 @@ def answer(lane: str, body: bytes, end: End, at: int | None = None) -> Answer:
     """The body as the lane's server sends it, cut at a byte of the events."""
     if lane != "array":
         return Answer(body[:at], end, headers=STREAM)
-    reply = GeminiReply(body)
+    reply = read_once(body)
     whole = [json.dumps(frame.json) for frame in reply.frames]
     if at is not None:
         _, most = reply.arrived(at)
@@ -89,7 +91,7 @@ class Run:
         used: Policy = POLICY,
     ) -> None:
         self.lane, self.at = lane, at
-        self.reply = GeminiReply(data)
+        self.reply = read_once(data)
         self.upstream = GeminiUpstream(self.reply)
         self.request = request_of(lane, self.reply)
         # A recorded call without a signature was made by a model that knew none.
@@ -188,7 +190,7 @@ class Run:
 
 def _places(data: bytes) -> Iterator[int]:
     """Every event's border, and three places in it."""
-    reply = GeminiReply(data)
+    reply = read_once(data)
     yield 0
     for frame in reply.frames:
         middle = (frame.begin + frame.end) // 2

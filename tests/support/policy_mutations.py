@@ -27,7 +27,7 @@ HARMLESS: dict[str, str] = {
     "rows swapped: assessed turn_complete": "both rows lead to the same state",
     "rows swapped: committed turn_complete": "both rows lead to the same state",
     "rows swapped: committed no_progress": "both rows lead to the same state",
-    "row leads elsewhere: streaming finished -> interrupted": "a whole reply is assessed, and ends",
+    "row leads elsewhere: streaming finished -> interrupted": "it is assessed, and ends",
     "row leads elsewhere: committing committed wait_too_long -> interrupted": (
         "the next rule is tried; every try uses one up"
     ),

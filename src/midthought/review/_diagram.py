@@ -193,8 +193,8 @@ def ladder_dot(ladder: Ladder) -> str:
         span = f'{cell} ROWSPAN="{len(rungs)}" BGCOLOR="#fee2e2"'
         first = f"<TD {span}>{'<BR/>'.join(map(escape, kinds))}</TD>"
         for place, rung in enumerate(rungs, 1):
-            facts = (f"{place}.", f"<B>{escape(rung.rule)}</B>" if rung.rule else "–")
-            facts += (escape(rung.when), escape(rung.does), escape(rung.bound))
+            name = f"<B>{escape(rung.rule)}</B>" if rung.rule else "–"
+            facts = (f"{place}.", name, *map(escape, (rung.when, rung.does, rung.bound)))
             rows.append(first + "".join(f"<TD {cell}>{fact or ' '}</TD>" for fact in facts))
             first = ""
     table = "".join(f"<TR>{row}</TR>" for row in rows)

@@ -22,6 +22,7 @@ from midthought.statemachine import (
     Finished,
     Opened,
     Phase,
+    Record,
     Recovery,
     Responded,
     Send,
@@ -96,7 +97,7 @@ class Report(NamedTuple):
     figures: tuple[Figures, ...]
 
 
-class _Clockwork:
+class Clockwork:
     """The machine's host in virtual time, one attempt at a time."""
 
     def __init__(self, policy: Policy, world: World) -> None:
@@ -106,7 +107,7 @@ class _Clockwork:
         self.now = 0.0
         self.paid = 0
         self.input = 0
-        self.broken = False
+        self.broken = self.joining = False
         self.wait: float | None = None
         self.send: int | None = None
 
@@ -117,6 +118,8 @@ class _Clockwork:
                 self.send, self.wait = effect.attempt, None
             elif type(effect) is Wait:
                 self.wait = effect.until
+            elif type(effect) is Record and effect.name == "llm_seam_joined":
+                self.joining = False
 
     def run(self, prompt_tokens: int) -> None:
         """Play the turn to its end."""
@@ -130,7 +133,9 @@ class _Clockwork:
 
     def _attempt(self, number: int, prompt_tokens: int) -> None:
         self.send = None
-        first = -(-self._shown_chars() // CHARS_PER_TOKEN)
+        # Until the seam is decided each token counts: it is decided at one of them.
+        self.joining = self.machine.turn.attempts[-1].strategy is not None
+        first = -(-self._shown_chars() // CHARS_PER_TOKEN) if self.joining else 0
         script = self._world.attempt(self.now, first)
         arriving = Arriving(number, script, self._world, prompt_tokens + first)
         if script.streams:
@@ -139,7 +144,11 @@ class _Clockwork:
             self.broken = True
         sent = self.now
         # A batch holds what arrives until a clock would run out: as if each token came alone.
-        while (batch := arriving.next(self.machine.next_deadline() - sent)) is not None:
+        while not self._ended():
+            deadline = self.machine.next_deadline() - sent
+            batch = arriving.next(deadline, alone=self.joining)
+            if batch is None:
+                break
             self.now = sent + batch.at_s
             self.carry_out(self.machine.feed_all(batch.events, self.now))
         self.paid += arriving.tokens
@@ -152,9 +161,6 @@ class _Clockwork:
         return self.machine.done or self.send is not None or self.wait is not None
 
     def _shown_chars(self) -> int:
-        attempts = self.machine.turn.attempts
-        if not attempts or attempts[-1].strategy is None:
-            return 0
         return sum(len(block.text) for block in self.machine.blocks)
 
 
@@ -178,8 +184,11 @@ class Arriving:
         self.tokens = 0
         """Output tokens that have arrived."""
 
-    def next(self, deadline_s: float) -> Batch | None:
-        """What arrives before ``deadline_s``; ``None``: nothing does, or nothing more will."""
+    def next(self, deadline_s: float, *, alone: bool = False) -> Batch | None:
+        """What arrives before ``deadline_s``; ``None``: nothing does, or nothing more will.
+
+        ``alone``: no more than one token.
+        """
         script = self._script
         if self._over:
             return None
@@ -190,6 +199,9 @@ class Arriving:
                 self._over = True
                 return None
             return Batch(at, self._beginning())
+        if alone and self._at + 1 < script.last:
+            at = script.time_of(self._at + 1)
+            return Batch(at, self._text(self._at + 1)) if at < deadline_s else None
         if script.ended_s < deadline_s:
             self._over = True
             return Batch(script.ended_s, [*self._text(script.last), *self._ending()])
@@ -204,12 +216,13 @@ class Arriving:
         number = self._number
         if not self._script.streams:
             return [self._failed()]
-        return [Responded(number), Opened(number), BlockStarted(number, 0, "text")]
+        return [Responded(number), Opened(number)]
 
     def _text(self, upto: int) -> list[Event]:
         text = self._world.text(self._at, upto)
+        begun: list[Event] = [] if self.tokens else [BlockStarted(self._number, 0, "text")]
         self.tokens = upto - self._script.first
-        return [BlockDelta(self._number, 0, text)] if text else []
+        return [*begun, BlockDelta(self._number, 0, text)] if text else []
 
     def _ending(self) -> list[Event]:
         number, kind = self._number, self._script.ending.kind
@@ -217,8 +230,9 @@ class Arriving:
             return []
         if kind != "whole":
             return [self._failed()]
+        closed = [BlockClosed(number, 0)] if self.tokens else []
         return [
-            BlockClosed(number, 0),
+            *closed,
             UsageReported(number, Usage(self._input, self.tokens)),
             StopKnown(number, Stop.end, "stop"),
             Finished(number, Stop.end),
@@ -234,7 +248,6 @@ class Arriving:
             message="simulated",
             status=ending.status,
             retry_after_s=ending.retry_after_s,
-            processed="no" if phase == "connect" else "unknown",
             connection="new",
         )
         return Finished(self._number, Stop.error, failure)
@@ -243,7 +256,7 @@ class Arriving:
 def play_turn(policy: Policy, faults: Faults, seed: int, turn: int) -> Outcome:
     """One turn with the policy."""
     world = World(faults, seed, turn)
-    clockwork = _Clockwork(policy, world)
+    clockwork = Clockwork(policy, world)
     clockwork.run(faults.reply.prompt_tokens)
     machine = clockwork.machine
     kept = sum(len(block.text) for block in machine.blocks) // CHARS_PER_TOKEN
