@@ -53,6 +53,8 @@ class Context:
         self.rng = rng
         self.hooks = frozenset(hooks)
         self.refused = set(refused)
+        self.reasoned = False
+        """Some attempt brought thinking."""
         self.learned = set(refused)
         """Of those, what the server itself refuses: true for other turns too."""
         self.features = builder.features(request, policy)
@@ -99,8 +101,10 @@ class Context:
 
     def strategies(self, kept: Collection[Block]) -> tuple[str, ...]:
         """Continuation strategies that are allowed now, the preferred first."""
+        # A model that has reasoned is a thinking model, whatever the request says.
+        have = {*self.features, "thinking"} if self.reasoned else self.features
         return allowed_strategies(
-            self.policy, self.features, self.refused, tuple(kept), self.resumes(tuple(kept))
+            self.policy, have, self.refused, tuple(kept), self.resumes(tuple(kept))
         )
 
     def resumes(self, kept: Sequence[Block]) -> tuple[str, ...]:

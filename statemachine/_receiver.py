@@ -90,6 +90,8 @@ class Receiver:
 
     def _block_started(self, event: BlockStarted) -> None:
         self._content()
+        if event.kind == "thinking":
+            self._ctx.reasoned = True
         self._ctx.timeline.started(event)
 
     def _delta(self, event: BlockDelta) -> None:

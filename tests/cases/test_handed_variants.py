@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import httpx
 import pytest
 from hosts import HOSTS, Host, Played, play
 from lanes import HURRY, overlay
@@ -252,42 +251,16 @@ PREFILL_REJECTED = Attempt(
 def test_refused_prefill_is_remembered(host: Host) -> None:
     """H02: what a server turned out to refuse is not tried again by the same client."""
     learned = midthought.Capabilities()
-    model = {"model": "claude-sonnet-4-5"}
-    for attempts, count in (
-        ([cut(ANTHROPIC, "Alpha "), PREFILL_REJECTED, whole(ANTHROPIC)], 3),
-        ([cut(ANTHROPIC, "Alpha "), whole(ANTHROPIC)], 2),
-    ):
-        with FaultyUpstream(attempts, port=0) as upstream:
-            played = play(
-                host,
-                overlay("anthropic", TALKATIVE),
-                "http://127.0.0.1:1/never-used",
-                {**ANTHROPIC.request, **model},
-                capabilities=learned,
-                http_client=_pointed_at(host, upstream.url),
-            )
-            assert len(upstream.requests) == count
+    broken = cut(ANTHROPIC, "Alpha ")
+    attempts = [broken, PREFILL_REJECTED, whole(ANTHROPIC), broken, whole(ANTHROPIC)]
+    request = {**ANTHROPIC.request, "model": "claude-sonnet-4-5"}
+    with FaultyUpstream(attempts) as upstream:
+        for sent in (3, 5):
+            policy = overlay("anthropic", TALKATIVE)
+            played = play(host, policy, upstream.url, request, capabilities=learned)
+            assert played.text == "Alpha beta gamma"
+            assert len(upstream.requests) == sent
             assert upstream.requests[-1].json()["messages"][-1]["role"] == "user"
-        assert played.text == "Alpha beta gamma"
-
-
-def _pointed_at(host: Host, url: str) -> Any:
-    """An HTTP client that sends all to this upstream, so that the base URL stays the same."""
-    port = int(url.rpartition(":")[2])
-
-    class Sync(httpx.HTTPTransport):
-        def handle_request(self, request: httpx.Request) -> httpx.Response:
-            request.url = request.url.copy_with(port=port)
-            return super().handle_request(request)
-
-    class Async(httpx.AsyncHTTPTransport):
-        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-            request.url = request.url.copy_with(port=port)
-            return await super().handle_async_request(request)
-
-    if host == "sync":
-        return httpx.Client(transport=Sync(), timeout=None)
-    return httpx.AsyncClient(transport=Async(), timeout=None)
 
 
 # --- the switch (N01) -----------------------------------------------------------------------------

@@ -388,6 +388,14 @@ def test_candidates_have_their_own_blocks() -> None:
     )
 
 
+def test_a_second_candidate_that_comes_late() -> None:
+    """Its first text is not taken for more of the first one's."""
+    late = {"candidates": [{"index": 1, "content": {"parts": [{"text": "B"}]}}]}
+    events = read([says("A"), says("a"), frame(late), says("a")])
+
+    assert [("Aaa", None), ("B", {"choice": 1})] == [(b.text, b.data) for b in built(events)]
+
+
 def test_one_candidate_after_the_other() -> None:
     """With the request's number known, the first one's end is not the reply's."""
     first = says("A", finishReason="STOP")
@@ -434,9 +442,11 @@ def test_a_cut_array_is_a_cut(body: str) -> None:
 def test_events_are_told_the_same_in_one_read_or_many() -> None:
     """Blocks start once and in order, whatever was hot before."""
     frames = [says("A"), says(thinks("hm")), says("B", thinks("so")), says("C"), stop()]
+    frames[1:1] = [says("a", thinks("h"))]
     events = read(frames)
 
     assert events == read([b"".join(frames)])
     assert ["text", "thinking", "text", "thinking", "text"] == [
         e.kind for e in only(events, BlockStarted)
     ]
+    assert ("AaBC", "hhmso") == (text_of(events), text_of(events, "thinking"))

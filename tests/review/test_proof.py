@@ -99,7 +99,7 @@ role = "wait"
 trigger = "committed"
 source = "committing"
 dest = "queued"
-when = ["wait_too_long"]
+when = ["wait_too_long", "not_turn_complete"]
 [[machine.transitions]]
 trigger = "waited"
 source = "queued"

@@ -34,6 +34,10 @@ HARMLESS: dict[str, str] = {
     "row leads elsewhere: committing committed wait_too_long -> backoff": (
         "long waits are slept; a note says so, and the worst case counts them"
     ),
+    "rows swapped: committed accepts_partial": "no rule accepts a partial; a note says so",
+    "row leads elsewhere: committing committed accepts_partial -> *": (
+        "no rule accepts a partial; a note says that one that did would end wrongly"
+    ),
     # --- rules
     "rule removed: *": "recovers less, but every kind is still answered; what ends is a note",
     "rules swapped: *": "both are still reached; which of two is asked first is a choice",
@@ -51,7 +55,7 @@ HARMLESS: dict[str, str] = {
     "recovery off": "the stream is passed through; that is what the switch is for",
     # --- content
     "retraction": "native hosts can take text back; a note says that the wire cannot",
-    "unsigned thinking: never signed": "this provider signs no thinking, so there is nothing to lose",
+    "unsigned thinking: never signed": "this provider signs no thinking: nothing to lose",
     "text not kept: * with retraction": "turn.retract is on, so what is shown may be taken back",
     "retry after output: * with retraction": "turn.retract is on, so the caller sees it once",
     "tail forgotten": "a warning: the reply still goes on, only joined less well",

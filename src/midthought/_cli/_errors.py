@@ -5,11 +5,13 @@ A message never holds a prompt, a reply, a key or a body. Knows no command.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from midthought import MidthoughtError, RecoveryExhausted
 from midthought.policies import PolicyError
 from midthought.review import DiagramError, FaultError, RunFileError
 
-__all__ = ["CommandError", "explained"]
+__all__ = ["CommandError", "explained", "write_file"]
 
 
 class CommandError(Exception):
@@ -39,6 +41,16 @@ def explained(error: Exception) -> CommandError | None:
     if isinstance(error, MidthoughtError):
         return CommandError(str(error), "midthought --help says what each command takes")
     return None
+
+
+def write_file(path: str, text: str) -> None:
+    """Write what a command was asked to leave in a file."""
+    try:
+        Path(path).write_text(text, "utf-8")
+    except (OSError, ValueError) as error:
+        said = getattr(error, "strerror", None) or str(error)
+        hint = "name a file in a folder that is there"
+        raise CommandError(f"{path} cannot be written: {said}", hint) from None
 
 
 def _policy(error: PolicyError) -> CommandError:

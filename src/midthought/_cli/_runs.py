@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from midthought.policies import load_policy
+from midthought.policies import Policy, PolicyError, load_policy, policy_digest
 from midthought.review import (
     DiagramError,
     Report,
@@ -22,7 +22,7 @@ from midthought.review import (
     view_of,
 )
 
-from ._errors import CommandError
+from ._errors import CommandError, write_file
 from ._pictures import find_turn
 from ._sweep import plot, swept
 from ._terminal import Terminal
@@ -36,22 +36,45 @@ def explain(terminal: Terminal, run: str, *, turn: str | None, html: str | None)
     turns = (find_turn(run, turn),) if turn is not None else found.turns
     if found.torn:
         terminal.warning(f"the last line of {Path(run).name} is torn: used up to there")
+    policies = {turn.turn_id: _policy_of(terminal, turn) for turn in turns}
+    stories = {turn.turn_id: tell(turn, policies[turn.turn_id]) for turn in turns}
     if html is None:
-        terminal.data("\n".join(tell(t) for t in turns))
+        terminal.data("\n".join(stories.values()))
         return 0
-    Path(html).write_text(tell_html(turns, _pictures(terminal, turns)), "utf-8")
+    write_file(html, tell_html(turns, stories, _pictures(terminal, turns, policies)))
     return 0
 
 
-def _pictures(terminal: Terminal, turns: tuple[Turn, ...]) -> dict[str, str]:
+def _policy_of(terminal: Terminal, turn: Turn) -> Policy | None:
+    """The policy that the turn had, where it is still to be found."""
+    name, digest = str(turn.records[0]["policy"]), str(turn.records[0]["policy_digest"])
+    try:
+        policy = load_policy(name)
+        versions = (policy, policy.for_model(str(turn.records[0]["model"])))
+    except PolicyError:
+        terminal.warning(f"policy {name!r} is not found: its limits and its picture are left out")
+        return None
+    for version in versions:
+        if policy_digest(version).startswith(digest):
+            return version
+    terminal.warning(f"policy {name!r} has changed since: its limits and picture are left out")
+    return None
+
+
+def _pictures(
+    terminal: Terminal, turns: tuple[Turn, ...], policies: dict[str, Policy | None]
+) -> dict[str, str]:
     pictures: dict[str, str] = {}
     for turn in turns:
-        name = str(turn.records[0]["policy"])
+        policy = policies[turn.turn_id]
+        if policy is None:
+            continue
         try:
-            drawn = dot(view_of(load_policy(name)), painted(transitions_of(turn)))
+            drawn = dot(view_of(policy), painted(transitions_of(turn)))
             pictures[turn.turn_id] = render(drawn, "svg").decode()
-        except (DiagramError, ValueError) as error:
-            terminal.warning(f"no picture of policy {name!r}: {str(error).splitlines()[0]}")
+        except DiagramError as error:
+            terminal.warning(f"no picture: {error}")
+            break
     return pictures
 
 
@@ -114,7 +137,7 @@ def simulated(
             terminal.data(", ".join(f"{k} = {v}" for k, v in setting.items()) + "\n")
         _show(terminal, report, as_json=as_json, setting=setting)
     if plot_file is not None:
-        Path(plot_file).write_text(plot(points), "utf-8")
+        write_file(plot_file, plot(points))
     return 0
 
 

@@ -3,7 +3,8 @@
 from ._diagram import DiagramError, Paint, dot, ladder_dot, ladder_text, mermaid, painted, render
 from ._diagram import text as diagram_text
 from ._diff import Change, Difference, compare
-from ._explain import Run, RunFileError, Turn, read_run, tell, tell_html, transitions_of
+from ._explain import tell
+from ._explain_page import tell_html
 from ._faults import FaultError, Faults, load_faults, shipped_faults
 from ._finding import KINDS, Finding, Kind
 from ._new import new_policy
@@ -11,6 +12,7 @@ from ._prove import Proof, is_unreadable, prove, prove_source
 from ._replay import Decision, Replay, replay
 from ._report import as_row, as_sarif, as_text
 from ._report import summary as proof_summary
+from ._run_file import Run, RunFileError, Turn, read_run, transitions_of
 from ._simulate import Figures, Outcome, Report, play_turn, simulate
 from ._view import Edge, Ladder, Node, Rung, View, ladder_of, view_of
 from ._walk import Walk, walk

@@ -35,7 +35,7 @@ class Seen:
     before: set[str] = field(default_factory=set)
     """Rules that were taken where it would have matched; filled for rules never taken."""
     late: bool = False
-    """It stops, but where rules that name the same kinds go on they are always asked before it."""
+    """It stops special cases, but where rules of the same kinds go on they are asked before it."""
     resends: bool = False
     """It sent a request again whose output was shown and cannot be taken back."""
 
@@ -92,7 +92,7 @@ def _answers(policy: Policy) -> Answers:
         if not seen.taken:
             seen.before = _blockers(policy, rules, name)
     for rule in rules:
-        if rule.action == "stop":
+        if rule.action == "stop" and _is_special(rule):
             found.rules[rule.name].late = _is_late(policy, rules, rule)
     return found
 
@@ -168,6 +168,12 @@ def _blockers(policy: Policy, rules: Sequence[Rule], name: str) -> set[str]:
                 rule, _ = before.choose(facts)
                 found.add(rule.name if rule is not None else "")
     return found
+
+
+def _is_special(rule: Rule) -> bool:
+    """It asks for more than a kind: an exception to what others do, not what is left of a kind."""
+    asked = rule.on.model_dump(exclude_defaults=True)
+    return bool((rule.on.failure or rule.on.stop) and asked.keys() - {"failure", "stop"})
 
 
 def _is_late(policy: Policy, rules: Sequence[Rule], rule: Rule) -> bool:

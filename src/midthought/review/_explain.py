@@ -1,232 +1,176 @@
 """The story of a recorded turn, told from its records alone: events, states, rules, budgets,
 blocks, seams.
 
-A run file may hold several turns and a torn last line; what is whole is used, and what is missing
-is said.
+Every record has its lines, and a line says nothing that its record does not. The policy is only
+asked for its limits, and only where it is the one that the turn had.
 """
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from html import escape
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
-__all__ = ["Run", "RunFileError", "Turn", "read_run", "tell", "tell_html", "transitions_of"]
+from midthought.policies import Policy, policy_digest
 
+from ._run_file import Turn
 
-class RunFileError(ValueError):
-    """A run file that holds no records."""
+__all__ = ["tell"]
 
-
-class Turn(NamedTuple):
-    """The records of one turn, in order."""
-
-    turn_id: str
-    records: tuple[Mapping[str, Any], ...]
+Record = Mapping[str, Any]
+#: (what to call it, the rest of the line, more lines).
+Told = tuple[str, str, Sequence[str]]
 
 
-class Run(NamedTuple):
-    """A run file."""
-
-    turns: tuple[Turn, ...]
-    torn: bool
-    """The last line was not whole; it is left out."""
-
-
-def read_run(path: str | os.PathLike[str]) -> Run:
-    """Read a run file; raises ``RunFileError`` where there is nothing to read."""
-    name = Path(path).name
-    try:
-        raw = Path(path).read_bytes()
-    except IsADirectoryError:
-        raise RunFileError(f"{name} is a folder, expected a run file of JSON Lines") from None
-    except OSError as error:
-        raise RunFileError(f"{name} cannot be read: {error.strerror}") from None
-    lines = raw.split(b"\n")
-    torn = bool(lines.pop().strip())
-    turns: dict[str, list[Mapping[str, Any]]] = {}
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        record = _record(line)
-        if record is None:
-            raise RunFileError(
-                f"{name}:{number} is no record: expected JSON with event and turn_id"
-            )
-        turns.setdefault(str(record["turn_id"]), []).append(record)
-    if not turns:
-        raise RunFileError(f"{name} holds no whole record: was the journal on during a turn?")
-    return Run(tuple(Turn(key, tuple(records)) for key, records in turns.items()), torn)
-
-
-def _record(line: bytes) -> Mapping[str, Any] | None:
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return None
-    if not isinstance(found, dict) or "event" not in found or "turn_id" not in found:
-        return None
-    return found
-
-
-def transitions_of(turn: Turn) -> list[Mapping[str, str]]:
-    """Changes of state of a turn, as records tell them."""
-    return [
-        {"source": r["source"], "trigger": r["trigger"], "state": r["state"]}
-        for r in turn.records
-        if r["event"] == "llm_state_changed"
-    ]
-
-
-def tell(turn: Turn) -> str:
-    """The story as plain text."""
+def tell(turn: Turn, policy: Policy | None = None) -> str:
+    """The story as plain text; ``policy`` tells how much of each budget was left."""
     first = turn.records[0]
+    if policy is not None and not policy_digest(policy).startswith(str(first["policy_digest"])):
+        policy = None
     head = [
         f"turn {turn.turn_id}",
         f"policy {first['policy']} ({first['policy_digest']}), model {first['model']}",
         "",
     ]
     start = float(first["at_s"])
-    lines = [
-        f"{float(r['at_s']) - start:8.3f} s  {line}" for r in turn.records for line in _lines(r)
-    ]
+    lines = [line for record in turn.records for line in _lines(record, start, policy)]
     return "\n".join([*head, *lines, *_ending(turn)]) + "\n"
 
 
 def _ending(turn: Turn) -> list[str]:
-    last = turn.records[-1]["event"]
-    if last in ("llm_turn_finished", "llm_turn_exhausted"):
+    if turn.records[-1]["event"] in ("llm_turn_finished", "llm_turn_exhausted"):
         return []
     return ["", "the record ends here: the turn was still running, or the file was cut"]
 
 
-def _lines(record: Mapping[str, Any]) -> Iterator[str]:
-    tell_one = _TELL.get(record["event"])
-    if tell_one is not None:
-        yield from tell_one(record)
+def _lines(record: Record, start: float, policy: Policy | None) -> Iterator[str]:
+    event = str(record["event"])
+    if event == "llm_recovery_decided":
+        word, said, more = _decided(record, policy)
+    elif event in _TELL:
+        word, said, more = _TELL[event](record)
     else:
-        yield f"{record['event']}"
+        word, said, more = "recorded", f"{event}, which this version does not know", ()
+    yield f"{float(record['at_s']) - start:8.3f} s  {word:<12} {said}".rstrip()
+    yield from (f"{'':24}{line}" for line in more)
 
 
-def _decided(r: Mapping[str, Any]) -> Iterator[str]:
+def _decided(r: Record, policy: Policy | None) -> Told:
     taken = f"rule {r['rule']!r} ({r['action']})" if r["rule"] else "no rule applies"
-    yield f"decided      {taken}"
-    for verdict in r["looked_at"]:
-        if verdict["answer"] != "taken":
-            yield f"             {verdict['rule']!r} did not apply: {verdict['answer']}"
-    spent = {**r["uses"], **{f"budget {k}": v for k, v in r["budgets"].items()}}
-    if spent:
-        yield "             used so far: " + ", ".join(f"{k} {v}" for k, v in spent.items())
+    more = [
+        f"{verdict['rule']!r} did not apply: {verdict['answer']}"
+        for verdict in r["looked_at"]
+        if verdict["answer"] != "taken"
+    ]
+    used = [_use(f"rule {name}", n, _limit(policy, name)) for name, n in r["uses"].items()]
+    for name, n in r["budgets"].items():
+        used.append(_use(f"budget {name}", n, policy.budgets[name].limit if policy else None))
+    if used:
+        more.append("used before: " + ", ".join(used))
+    return "decided", f"{taken}, in state {r['state']}", more
 
 
-def _received(r: Mapping[str, Any]) -> str:
-    blocks = [f"{b['kind']}{'' if b['closed'] else ' (open)'}" for b in r["received"]]
-    return ", ".join(blocks) or "nothing"
-
-
-def _interrupted(r: Mapping[str, Any]) -> Iterator[str]:
-    yield f"interrupted  attempt {r['attempt']}: {r['error_kind']} ({r['error_message']})"
-    yield (
-        f"             kept {r['committed_text_blocks']} text blocks, the open one with "
-        f"{r['committed_partial_text']} characters; dropped {r['discarded_partial_tool_use']} "
-        f"half tool calls, {r['discarded_thinking']} thinking blocks"
+def _limit(policy: Policy | None, name: str) -> int | None:
+    return (
+        next((rule.limit for rule in policy.rules if rule.name == name), None) if policy else None
     )
 
 
-_TELL: dict[str, Any] = {
-    "llm_turn_started": lambda r: [
-        "started      " + (f"features {', '.join(r['features'])}" if r["features"] else "")
-    ],
-    "llm_attempt_ended": lambda r: [
-        f"ended        attempt {r['attempt']} ({r['how']}): {_received(r)}, "
-        f"{r['kept_chars']} of {r['received_chars']} characters kept"
-    ],
-    "llm_state_changed": lambda r: [f"state        {r['source']} → {r['state']} ({r['trigger']})"],
+def _use(what: str, used: int, limit: int | None) -> str:
+    return f"{what} {used}" if limit is None else f"{what} {used} of {limit}"
+
+
+def _ended(r: Record) -> Told:
+    how = str(r["how"]) + (f", {r['strategy']}" if r["strategy"] else "")
+    blocks = [f"{b['kind']}{'' if b['closed'] else ' (open)'}" for b in r["received"]]
+    failure = r["failure"]
+    by = f"by {failure['kind']} (in the {failure.get('phase', 'stream')})" if failure else ""
+    by = by or (f"with {r['stop']}" if r["stop"] else "by the turn's own end")
+    chars = f"{r['kept_chars']} of {r['received_chars']} characters kept"
+    received = ", ".join(blocks) or "nothing"
+    return "ended", f"attempt {r['attempt']} ({how}) {by}", [f"received {received}; {chars}"]
+
+
+def _interrupted(r: Record) -> Told:
+    said = f" ({r['error_message']})" if r["error_message"] else ""
+    open_text = r["committed_partial_text"]
+    kept = _count(r["committed_text_blocks"], "text block")
+    kept += f", the open one with {_count(open_text, 'character')}" if open_text else ""
+    dropped = [
+        _count(r["discarded_partial_tool_use"], "tool call"),
+        _count(r["discarded_thinking"], "thinking block"),
+    ]
+    more = [f"keeps {kept}; drops {' and '.join(dropped)}"]
+    return "interrupted", f"attempt {r['continuation_attempt']}: {r['error_kind']}{said}", more
+
+
+def _continuing(r: Record) -> Told:
+    carried = _count(r["committed_chars"], "character")
+    blocks = ", ".join(r["committed_blocks"]) or "no block"
+    said = f"attempt {r['attempt']} by {r['strategy']} after {r['backoff_s']:g} s"
+    return "continuing", said, [f"carries {carried} in {blocks}"]
+
+
+def _retried(r: Record) -> Told:
+    said = f"attempt {r['attempt']} by rule {r['rule']!r} after {r['backoff_s']:g} s"
+    return "retried", f"{said}, because of {r['error_kind']}", ()
+
+
+def _failed(r: Record) -> Told:
+    said = f" ({r['error_message']})" if r["error_message"] else ""
+    return "failed", f"continuation, attempt {r['attempt']}: {r['error_kind']}{said}", ()
+
+
+def _seam(r: Record) -> Told:
+    said = f"{r['strategy']}, {r['quality']}: {_count(r['dropped_chars'], 'character')} dropped"
+    return "seam", said + (", the answer does not join" if r["mismatch"] else ""), ()
+
+
+def _half_call(r: Record) -> Told:
+    size = _count(r["partial_input_bytes"], "byte")
+    return "dropped", f"a call of {r['tool_name']!r} with {size} of input: {r['reason']}", ()
+
+
+def _thinking(r: Record) -> Told:
+    size = _count(r["thinking_chars"], "character")
+    return "dropped", f"thinking of {size}, by block rule {r['rule']}: {r['reason']}", ()
+
+
+def _sums(r: Record) -> list[str]:
+    blocks = ", ".join(r["blocks"]) or "no block"
+    tokens = f"{_count(r['output_tokens'], 'output token')}, {r['discarded_output_tokens']} dropped"
+    late = f"; {_count(r['late_events'], 'late event')}" if r["late_events"] else ""
+    return [f"{_count(r['attempts'], 'request')}, {tokens}; the reply: {blocks}{late}"]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+_TELL: dict[str, Callable[[Record], Told]] = {
+    "llm_turn_started": lambda r: ("started", _features(r), ()),
+    "llm_state_changed": lambda r: (
+        "state", f"{r['source']} → {r['state']} ({r['trigger']})", (),
+    ),
+    "llm_attempt_ended": _ended,
     "llm_stream_interrupted": _interrupted,
-    "llm_recovery_decided": _decided,
-    "llm_stream_continuation_started": lambda r: [
-        f"continuing   attempt {r['attempt']} by {r['strategy']} after {r['backoff_s']:g} s, "
-        f"with {r['committed_chars']} characters in {len(r['committed_blocks'])} blocks"
-    ],
-    "llm_stream_continuation_completed": lambda r: [
-        f"continued    attempt {r['attempt']} ended with {r['completion_reason']}"
-    ],
-    "llm_stream_continuation_failed": lambda r: [
-        f"failed       attempt {r['attempt']}: {r['error_kind']}"
-    ],
-    "llm_stream_continuation_exhausted": lambda r: [
-        f"exhausted    after {r['attempts']} requests: {r['final_reason']}"
-    ],
-    "llm_request_retried": lambda r: [
-        f"retried      attempt {r['attempt']} by rule {r['rule']!r} after {r['backoff_s']:g} s "
-        f"({r['error_kind']})"
-    ],
-    "llm_seam_joined": lambda r: [
-        f"seam         {r['quality']}, {r['dropped_chars']} repeated characters dropped"
-        + (", the answer does not join" if r["mismatch"] else "")
-    ],
-    "discarded_partial_tool_use": lambda r: [
-        f"dropped      half a call of {r['tool_name']!r}, {r['partial_input_bytes']} bytes "
-        f"({r['reason']})"
-    ],
-    "discarded_partial_thinking": lambda r: [
-        f"dropped      thinking of {r['thinking_chars']} characters "
-        f"(rule {r['rule']}, {r['reason']})"
-    ],
-    "llm_stream_aborted": lambda r: [f"aborted      by {r['cause']}, in state {r['state']}"],
-    "llm_hook_refused": lambda r: [f"refused      rule {r['rule']!r}: {r['reason']}"],
-    "llm_turn_finished": lambda r: [
-        f"finished     {r['stop']} ({r['reason']}), {r['attempts']} requests, "
-        f"{r['output_tokens']} output tokens, {r['discarded_output_tokens']} of them dropped"
-    ],
-    "llm_turn_exhausted": lambda r: [
-        f"exhausted    {r['reason']}, {r['attempts']} requests, {r['output_tokens']} output tokens"
-    ],
-}
+    "llm_stream_continuation_started": _continuing,
+    "llm_stream_continuation_completed": lambda r: (
+        "continued", f"attempt {r['attempt']} to its end: {r['completion_reason']}", (),
+    ),
+    "llm_stream_continuation_failed": _failed,
+    "llm_stream_continuation_exhausted": lambda r: (
+        "given up", f"continuing after {_count(r['attempts'], 'request')}: {r['final_reason']}", (),
+    ),
+    "llm_request_retried": _retried,
+    "llm_seam_joined": _seam,
+    "discarded_partial_tool_use": _half_call,
+    "discarded_partial_thinking": _thinking,
+    "llm_stream_aborted": lambda r: ("aborted", f"by {r['cause']}, in state {r['state']}", ()),
+    "llm_hook_refused": lambda r: ("refused", f"rule {r['rule']!r}: {r['reason']}", ()),
+    "llm_turn_finished": lambda r: ("finished", f"{r['stop']} ({r['reason']})", _sums(r)),
+    "llm_turn_exhausted": lambda r: ("exhausted", r["reason"], _sums(r)),
+}  # fmt: skip
 
 
-def tell_html(turns: Sequence[Turn], pictures: Mapping[str, str]) -> str:
-    """The stories as one self-contained page; ``pictures``: SVG of the painted diagram per turn."""
-    parts = [_HEAD]
-    for turn in turns:
-        parts.append(f"<section><h2>turn {escape(turn.turn_id)}</h2>")
-        parts.append(_time_line(turn))
-        picture = pictures.get(turn.turn_id, "")
-        parts.append(f"<div class=picture>{picture[max(0, picture.find('<svg')) :]}</div>")
-        parts.append(f"<pre>{escape(tell(turn))}</pre></section>")
-    return "".join(parts) + "</main></html>\n"
-
-
-def _time_line(turn: Turn) -> str:
-    """One bar: how long the turn was in each state."""
-    changes = [r for r in turn.records if r["event"] == "llm_state_changed"]
-    start, end = float(turn.records[0]["at_s"]), float(turn.records[-1]["at_s"])
-    whole = max(end - start, 1e-9)
-    spans, state, since = [], "streaming", start
-    for change in [*changes, None]:
-        until = float(change["at_s"]) if change is not None else end
-        share = (until - since) / whole * 100
-        if share > 0:
-            said = f"{state}: {until - since:.3f} s"
-            spans.append(
-                f'<span class="{escape(state)}" style="width:{share:.3f}%" title="{escape(said)}">'
-                f"{escape(state) if share > 8 else ''}</span>"
-            )
-        if change is not None:
-            state, since = str(change["state"]), until
-    return f"<div class=line>{''.join(spans)}</div>"
-
-
-_HEAD = """<!doctype html><html lang=en><meta charset=utf-8>
-<title>midthought: a recorded run</title> <style> body{font:15px/1.5 system-ui,sans-
-serif;color:#111827;margin:0}main{max-width:70rem; margin:2rem auto;padding:0
-1rem}pre{background:#f9fafb;border:1px solid #e5e7eb;border-radius:.4rem;padding:1rem;
-overflow:auto}.picture svg{max-width:100%;height:auto}.line{display:flex;height:1.6rem; border-
-radius:.3rem;overflow:hidden;margin:1rem 0}.line span{background:#e5e7eb;font-size:12px; text-
-align:center;overflow:hidden;white-space:nowrap}.line .streaming{background:#dbeafe} .line
-.backoff{background:#e5e7eb}.line .continuing{background:#e0e7ff}.line .interrupted, .line
-.committing{background:#fef3c7}
-</style><main><h1>A recorded run</h1>"""
+def _features(r: Record) -> str:
+    return f"with {', '.join(r['features'])}" if r["features"] else "a plain request"

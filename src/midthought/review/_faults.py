@@ -17,7 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 __all__ = ["FaultError", "Faults", "Reply", "Window", "load_faults", "shipped_faults"]
 
 Share = Annotated[float, Field(ge=0, le=1)]
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0)]
+Hint = Annotated[float, Field(gt=0)]
 
 
 class FaultError(ValueError):
@@ -25,7 +26,9 @@ class FaultError(ValueError):
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
+    )
 
 
 class Reply(_Table):
@@ -36,22 +39,30 @@ class Reply(_Table):
     spread: Annotated[float, Field(ge=0, le=3)] = 0.8
     """Sigma of the logarithm; 0: every reply has the median length."""
     longest: Annotated[int, Field(ge=1, le=65_536)] = 8000
+    """No reply is longer, in tokens."""
     tokens_per_s: Annotated[float, Field(gt=0)] = 60.0
+    """How fast they come."""
     first_token_s: Seconds = 0.8
+    """How long a request waits for its response."""
     prompt_tokens: Annotated[int, Field(ge=0)] = 2000
+    """Input of a request, for the input that recovery costs."""
 
 
 class Window(_Table):
     """A time in which requests fail, again and again."""
 
     kind: Literal["overloaded", "rate_limited", "server_error", "connect"] = "overloaded"
+    """How requests fail in it: status 529, 429, 500, or no connection."""
     first_s: Seconds = 0.0
+    """When it begins, in seconds of the fleet's time."""
     length_s: Annotated[float, Field(gt=0)] = 30.0
+    """How long it lasts."""
     every_s: Annotated[float, Field(gt=0)] | None = None
     """Repeats after so many seconds; none: once."""
     share: Share = 1.0
     """Of the requests in it, how many fail."""
-    retry_after_s: Seconds | None = None
+    retry_after_s: Hint | None = None
+    """What the refusal tells the client to wait; nothing can be told without a connection."""
     breaks_streams: bool = False
     """Open streams break at its beginning: a correlated outage."""
 
@@ -60,9 +71,11 @@ class Faults(_Table):
     """A fault model."""
 
     name: str = "faults"
+    """What reports call it."""
     turns_per_s: Annotated[float, Field(gt=0)] = 5.0
     """How densely the fleet starts turns."""
     reply: Reply = Reply()
+    """The replies an unbroken upstream gives."""
     cut_per_token: Share = 0.0
     """Hazard of a broken connection, per token."""
     error_per_token: Share = 0.0
@@ -71,10 +84,12 @@ class Faults(_Table):
     """Hazard of silence until a clock ends it, per token."""
     refuse_share: Share = 0.0
     """Requests that are answered with a rate limit."""
-    refuse_retry_after_s: Seconds | None = None
+    refuse_retry_after_s: Hint | None = None
+    """What those tell the client to wait."""
     connect_share: Share = 0.0
     """Requests that find no connection."""
     windows: tuple[Window, ...] = ()
+    """Times in which requests fail."""
 
 
 def load_faults(path: str | os.PathLike[str]) -> Faults:

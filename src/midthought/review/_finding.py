@@ -66,6 +66,14 @@ KINDS: Mapping[str, Kind] = {
         "A reply that stands still goes on",
         "Continuations that bring nothing new would go on being paid for.",
     ),
+    "sleeping-flaw": Kind(
+        "note",
+        "The machine is not made for a rule that finishes",
+        "No rule of this policy accepts a partial reply; one that does would end wrongly there.",
+    ),
+    "overridden-row": Kind(
+        "note", "A row of a parent is never taken", "Rows before it take all that it answers."
+    ),
     "slow-wait": Kind(
         "note",
         "A wait over limits.wait_s is slept",

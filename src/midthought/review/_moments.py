@@ -5,7 +5,7 @@ The facts of the walk, without the walk. Judges a step by the promises alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Literal, NamedTuple
 
@@ -13,7 +13,7 @@ from midthought.policies import Role, Transition
 
 from ._guards import GuardFacts
 
-__all__ = ["HOST", "Moment", "Step", "asked", "happens", "told", "wrong_end"]
+__all__ = ["ANSWERS", "HOST", "Moment", "Step", "asked", "happens", "told", "wrong_end"]
 
 #: What the caller or a deadline does; the loader has proved that it ends the turn at once.
 HOST = ("cancelled", "yielded", "deadline_passed")
@@ -54,16 +54,19 @@ class Step(NamedTuple):
     facts: GuardFacts
 
 
-def happens(moment: Moment, role: Role) -> Iterator[tuple[str, Moment]]:
-    """Triggers that can fire at a moment, each with the facts that are settled by then."""
+def happens(moment: Moment, role: Role, answers: Sequence[Answer]) -> Iterator[tuple[str, Moment]]:
+    """Triggers that can fire at a moment, each with the facts that are settled by then.
+
+    ``answers``: what the rules may say.
+    """
     if role == "final":
         return
     yield from ((name, moment) for name in HOST)
     if role in ("stream", "resume"):
         if moment.open:
-            yield from _upstream(moment)
+            yield from _upstream(moment, answers)
     elif role == "assess":
-        for answer in ANSWERS:
+        for answer in answers:
             yield "assessed", moment._replace(answer=answer, plan="none")
     elif role == "commit":
         yield from _committing(moment)
@@ -74,7 +77,7 @@ def happens(moment: Moment, role: Role) -> Iterator[tuple[str, Moment]]:
         yield "waited", moment
 
 
-def _upstream(moment: Moment) -> Iterator[tuple[str, Moment]]:
+def _upstream(moment: Moment, answers: Sequence[Answer]) -> Iterator[tuple[str, Moment]]:
     """What an open attempt can bring: its first event, a failure, a stop of the model."""
     if not moment.begun:
         yield "opened", moment._replace(begun=True)
@@ -82,7 +85,7 @@ def _upstream(moment: Moment) -> Iterator[tuple[str, Moment]]:
         ended = moment._replace(open=False, begun=False, whole=whole)
         yield "failed", ended._replace(failed=True)
         if moment.begun:
-            for answer in ANSWERS:
+            for answer in answers:
                 yield "finished", ended._replace(failed=False, answer=answer)
 
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from midthought.policies import Fault, PolicyError, PolicySource, load_source
+from midthought.policies import ACTIONS, Fault, PolicyError, PolicySource, load_source
 
 from ._answers import answers
 from ._content_proof import content_leads
@@ -71,7 +71,7 @@ def prove_source(source: PolicySource) -> Proof:
     told = {finding.fault for finding in findings}
     by_models: list[tuple[tuple[str, ...], WorstCase]] = []
     for entry in source.entries():
-        mine = [_placed(entry, lead)._replace(policy=policy.name) for lead in _own_leads(entry)]
+        mine = [_placed(entry, lead)._replace(policy=policy.name) for lead in _leads(entry)]
         findings += [finding for finding in mine if finding.fault not in told]
         if (other := worst_case(entry.policy)) != worst:
             by_models.append((entry.models, other))
@@ -90,30 +90,26 @@ def prove_source(source: PolicySource) -> Proof:
 
 def _leads(source: PolicySource) -> Iterator[Lead]:
     yield from _machine_leads(source)
-    yield from _own_leads(source)
-
-
-def _own_leads(source: PolicySource) -> Iterator[Lead]:
-    """Of what an entry of ``[[models]]`` may change: all but the machine."""
     yield from rule_leads(source.policy, answers(source.policy))
     yield from content_leads(source.policy)
 
 
 def _machine_leads(source: PolicySource) -> Iterator[Lead]:
-    machine = source.policy.machine
-    found = walk(machine)
-    for flaw in found.flaws:
+    policy = source.policy
+    finishes = any(ACTIONS[rule.action].how == "finish" for rule in policy.rules)
+    whole, found = walk(policy.machine), walk(policy.machine, finishes=finishes)
+    real = {(flaw.kind, flaw.place) for flaw in found.flaws}
+    for flaw in whole.flaws:
+        kind = flaw.kind if (flaw.kind, flaw.place) in real else "sleeping-flaw"
         hint = f"{flaw.hint} (way: {flaw.way})"
-        yield Lead(flaw.kind, flaw.place, flaw.found, flaw.expected, hint)
+        yield Lead(kind, flaw.place, flaw.found, flaw.expected, hint)
     if found.flaws:
         return  # what is not reached behind a flaw says nothing
-    yield from _unreached(source, found)
+    yield from _unreached(source, whole)
     if found.long_waits:
         place = next(at for at in sorted(found.rows) if _is_wait(source, at))
         hint = "nothing to do if that is meant"
-        text = (
-            f"a state of role wait for waits over limits.wait_s = {source.policy.limits.wait_s:g}"
-        )
+        text = f"a state of role wait for waits over limits.wait_s = {policy.limits.wait_s:g}"
         path = ("machine", "transitions", place, "dest")
         yield Lead("slow-wait", path, text, "an end of the turn", hint)
 
@@ -136,7 +132,9 @@ def _unreached(source: PolicySource, found: Walk) -> Iterator[Lead]:
             text = f"{row.trigger!r} in {row.source!r} when {' and '.join(row.when)}"
             hint = "ask for less, put it first in its cell, or take it out"
             path = ("machine", "transitions", place)
-            yield Lead("unreachable-row", path, text, "guards that can all say yes", hint)
+            own = source.fault(path, "", "", "").file == source.file
+            kind = "unreachable-row" if own else "overridden-row"
+            yield Lead(kind, path, text, "guards that can all say yes", hint)
 
 
 def _placed(source: PolicySource, lead: Lead) -> Finding:

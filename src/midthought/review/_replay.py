@@ -27,7 +27,7 @@ from midthought.statemachine import (
     TimePassed,
 )
 
-from ._explain import Turn
+from ._run_file import Turn
 from ._world import filler
 
 __all__ = ["Decision", "Replay", "replay"]

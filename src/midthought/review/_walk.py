@@ -15,7 +15,7 @@ from typing import NamedTuple
 from midthought.policies import GUARDS, MachineTable, Transition
 
 from ._guards import GuardFacts, says
-from ._moments import HOST, Moment, Step, asked, happens, told, wrong_end
+from ._moments import ANSWERS, HOST, Moment, Step, asked, happens, told, wrong_end
 
 __all__ = ["Flaw", "Walk", "walk"]
 
@@ -44,14 +44,15 @@ class Walk(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def walk(machine: MachineTable) -> Walk:
-    """Explore a machine that the loader takes."""
-    return _Walker(machine).run()
+def walk(machine: MachineTable, *, finishes: bool = True) -> Walk:
+    """Explore a machine that the loader takes; ``finishes``: a rule may accept the partial."""
+    return _Walker(machine, finishes=finishes).run()
 
 
 class _Walker:
-    def __init__(self, machine: MachineTable) -> None:
+    def __init__(self, machine: MachineTable, *, finishes: bool) -> None:
         self.machine = machine
+        self.answers = [answer for answer in ANSWERS if finishes or answer != "finish"]
         self.roles = {state.name: state.role for state in machine.states}
         self.outcomes = {s.name: s.outcome or s.name for s in machine.states if s.role == "final"}
         self.cells: dict[tuple[str, str], list[tuple[int, Transition]]] = {}
@@ -93,7 +94,7 @@ class _Walker:
 
     def _steps(self, moment: Moment) -> Iterator[Step]:
         """Every row that can be taken from here, whatever happens."""
-        for trigger, before in happens(moment, self.roles[moment.state]):
+        for trigger, before in happens(moment, self.roles[moment.state], self.answers):
             cell = self.cells.get((before.state, trigger))
             if cell is None:
                 self.broken.add(moment)
@@ -134,7 +135,9 @@ class _Walker:
         after = before._replace(state=dest)
         if step.trigger == "committed":
             after = after._replace(fits=step.facts.wait_fits)
-            if 0 < step.facts.no_progress_limit <= step.facts.idle_continuations:
+            idle = 0 < step.facts.no_progress_limit <= step.facts.idle_continuations
+            # A row that asks for something else goes on because of that.
+            if idle and (not row.when or "no_progress" in row.when):
                 self._flaw("standstill", step, "the end of the turn", "let it lead to exhausted")
         if dest == before.state:
             return after

@@ -26,9 +26,7 @@ def filler(start: int, chars: int) -> str:
     return (_WORDS[first:] + _WORDS)[:chars]
 
 
-End = Literal[
-    "whole", "cut", "overloaded", "rate_limited", "server_error", "connect", "stall", "refused"
-]
+End = Literal["whole", "cut", "overloaded", "rate_limited", "server_error", "connect", "stall"]
 
 
 class Ending(NamedTuple):
@@ -129,7 +127,9 @@ class World:
         faults = self._faults
         for window in faults.windows:
             if _inside(window, at) and self.random.random() < window.share:
-                return _STATUS[window.kind]._replace(retry_after_s=window.retry_after_s)
+                ending = _STATUS[window.kind]
+                hint = window.retry_after_s if ending.status is not None else None
+                return ending._replace(retry_after_s=hint)
         if faults.refuse_share and self.random.random() < faults.refuse_share:
             return Ending("rate_limited", 429, faults.refuse_retry_after_s)
         if faults.connect_share and self.random.random() < faults.connect_share:
