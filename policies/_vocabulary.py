@@ -142,6 +142,7 @@ DIALECTS: tuple[str, ...] = tuple(DIALECT_STRATEGIES)
 SIGNING_DIALECTS: tuple[str, ...] = (
     "anthropic_messages",
     "anthropic_vertex",
+    "bedrock_converse",
     "bedrock_invoke",
     "openai_responses",
 )

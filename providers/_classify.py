@@ -140,7 +140,7 @@ def classify(
     return Failure(
         kind=row.kind if row is not None else default,
         phase=phase,
-        message=bounded(text if message is None else message),
+        message=bounded((text if message is None else message)),
         provider=policy.provider or policy.name,
         model=model,
         status=status if status is not None and status >= 400 else stated or status,
@@ -224,5 +224,6 @@ def h2_code(exc: BaseException) -> str | None:
 
 
 def _exception_text(exc: BaseException | None) -> str:
-    """The first words in the chain; some transports raise without any."""
-    return next((text for link in _chain(exc) if (text := str(link))), "")
+    """The first words in the chain; some transports raise without any: then the class says it."""
+    unnamed = type(exc).__name__ if exc is not None else ""
+    return next((text for link in _chain(exc) if (text := str(link))), unnamed)

@@ -153,7 +153,7 @@ class Moves:
 
     def _assess(self) -> None:
         ctx, turn = self._ctx, self._ctx.turn
-        turn.plan = None
+        turn.plan, turn.wait_fits = None, True
         turn.rule, verdicts = self._choose(turn.failure, turn.stop)
         if turn.failure is not None and turn.failure.phase == "stream":
             ctx.record("llm_stream_interrupted", **self._interrupted(turn.failure))

@@ -86,9 +86,14 @@ class Timeline:
         self._cool()
 
     def restart(self) -> bool:
-        """The attempt began anew upstream: forget its blocks. False if some of it was shown."""
+        """The attempt began anew upstream: forget its blocks.
+
+        False if some of it was shown, or went into the text of an earlier attempt.
+        """
         mine = self.blocks[self.first_of_attempt :]
-        if self.visible_by(self.attempt) or any(b.shown for b in mine):
+        joined = self._joined
+        grown = joined is not None and len(joined.text) > self.joined_at
+        if grown or self.visible_by(self.attempt) or any(b.shown for b in mine):
             return False
         for block in self.blocks:
             block.pending = ""
@@ -453,10 +458,13 @@ class Timeline:
         rest = self._seam.end()
         if not rest:
             return
-        if self._seam_block is None:
+        carried = self._seam_block is None
+        if carried:
             self.started(BlockStarted(self.attempt, _SETTLED, "text"))
         if self._seam_block is not None:
             self._show(self._seam_block, rest)
+            if carried:
+                self._close(self._seam_block)  # upstream closed that text before
 
     def received(self) -> list[tuple[Block, int]]:
         """What this attempt brought: each block it began or went on in, with its characters."""

@@ -99,7 +99,7 @@ role = "wait"
 trigger = "committed"
 source = "committing"
 dest = "queued"
-when = ["wait_too_long", "not_turn_complete"]
+when = ["wait_too_long"]
 [[machine.transitions]]
 trigger = "waited"
 source = "queued"
@@ -143,9 +143,17 @@ def test_guards_of_a_host_are_taken_both_ways(tmp_path: Path) -> None:
         register_guard("night_in_the_proof", lambda turn: False)
     except ValueError:
         register_guard_name("night_in_the_proof")
-    text = PATIENT.replace("wait_too_long", "night_in_the_proof")
+    text = PATIENT.replace('"wait_too_long"', '"night_in_the_proof", "not_turn_complete"')
 
     assert set() == _kinds(_prove(tmp_path, text))
+
+
+def test_a_guard_of_a_host_before_the_promises_is_found(tmp_path: Path) -> None:
+    """At night a turn that is complete would go on without a request: the engine would raise."""
+    register_guard_name("noon_in_the_proof")
+    text = PATIENT.replace("wait_too_long", "noon_in_the_proof")
+
+    assert "no-plan" in _kinds(_prove(tmp_path, text))
 
 
 def test_a_way_to_the_flaw_is_told(tmp_path: Path) -> None:

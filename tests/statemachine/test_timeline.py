@@ -792,3 +792,20 @@ def test_interleaved_calls_are_shown_whole() -> None:
 
     assert [] == held
     assert ["+0", '{"a": ', "+1", '{"b": 2', "1}", "-0", "}", "-1"] == names(play.close(1))
+
+
+def test_a_restart_of_a_held_continuation() -> None:
+    """Text that went on in an earlier attempt's block cannot be taken out of it: a failure."""
+    play = release("text", "closed")
+    play.start()
+    play.delta("Hello, dear world. ")
+    play.cut()
+    play.sleep()
+    play.say("And on. ")
+    play.feed(Opened(1))
+    play.sleep()
+    play.say("And so on.")
+    play.stop()
+
+    assert {0: "Hello, dear world. And on. And so on."} == play.shown
+    assert "And on." in play.sent[2]["kept"][0][1]

@@ -23,7 +23,7 @@ FIRST = ("Once upon ", "a time there ", "was a ")
 REST = ("dragon who ", "kept bees.")
 TWICE = "[limits]\nattempts = 2\n"
 SHRINK = """
-[[rules]]
+[[rules.prepend]]
 name = "shrink"
 on = { failure = ["context_overflow"] }
 action = "compact"

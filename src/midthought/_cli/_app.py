@@ -151,7 +151,7 @@ def schema() -> int:
 
 @app.command()
 def check(
-    names: Annotated[list[str] | None, typer.Argument(metavar="POLICY...", hidden=True)] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="POLICY", hidden=True)] = None,
     every: Annotated[
         bool, typer.Option("--all", help="Every policy that the search path holds.")
     ] = False,

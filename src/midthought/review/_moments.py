@@ -97,10 +97,11 @@ def _committing(moment: Moment) -> Iterator[tuple[str, Moment]]:
         yield "refused", moment._replace(plan="none", answer="none")
 
 
-def asked(moment: Moment) -> Iterator[GuardFacts]:
-    """What guards can be told at a moment."""
+def asked(moment: Moment, role: Role) -> Iterator[GuardFacts]:
+    """What guards can be told at a moment; where no wait is planned it is none too long."""
     sides = (False, True)
-    for idle, fits in product(sides, sides):
+    planned = moment.plan != "none" or role not in ("assess", "commit")
+    for idle, fits in product(sides, sides if planned else (True,)):
         yield GuardFacts(
             failed=moment.failed,
             whole_tool_calls=int(moment.whole),

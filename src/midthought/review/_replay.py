@@ -6,7 +6,9 @@ other policy goes its own way, upstream's later answers are those of the record,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,23 +16,34 @@ import msgspec
 from midthought.policies import Policy, Stop
 from midthought.providers import get_dialect
 from midthought.statemachine import (
+    Answered,
+    Ask,
     BlockClosed,
     BlockDelta,
     BlockStarted,
+    Cancelled,
+    Effect,
     Event,
     Failure,
     Finished,
+    HostEvent,
     Opened,
     Record,
     Recovery,
+    Refused,
     StopKnown,
     TimePassed,
+    Yielded,
 )
 
 from ._run_file import Turn
 from ._world import filler
 
 __all__ = ["Decision", "Replay", "replay"]
+
+
+_ALMOST_ONE = math.nextafter(1.0, 0.0)
+_HAIR = 1e-9
 
 
 class Decision(NamedTuple):
@@ -42,6 +55,14 @@ class Decision(NamedTuple):
     rule: str | None
     action: str | None
     wait_s: float
+    """How long was waited; of a replay the shortest that the policy allows."""
+    longest_s: float
+    """With jitter a policy allows a span."""
+
+    def fits(self, recorded: Decision) -> bool:
+        """The record may come from this decision."""
+        facts = self[:4] == recorded[:4]
+        return facts and self.wait_s - _HAIR <= recorded.wait_s <= self.longest_s + _HAIR
 
 
 class Replay(NamedTuple):
@@ -56,34 +77,105 @@ class Replay(NamedTuple):
     @property
     def same(self) -> bool:
         """The other policy does the same."""
-        return (self.recorded, self.outcome_recorded) == (self.replayed, self.outcome_replayed)
+        return (
+            self.outcome_recorded == self.outcome_replayed
+            and len(self.recorded) == len(self.replayed)
+            and all(map(Decision.fits, self.replayed, self.recorded))
+        )
 
 
 def replay(turn: Turn, policy: Policy) -> Replay:
     """Play the recorded attempts of ``turn`` through ``policy``."""
-    attempts = [r for r in turn.records if r["event"] == "llm_attempt_ended"]
-    request = {"model": turn.records[0]["model"], "messages": [], "max_tokens": 100_000}
-    machine = Recovery(policy, request, get_dialect(policy.dialect), rng=lambda: 0.0)
-    records = list(_records(machine.start(0.0)))
-    now = 0.0
-    for number, recorded in enumerate(attempts):
-        if machine.done:
-            break
-        records += _records(machine.feed_all(_events(number, recorded), now))
-        while not machine.done and machine.attempt == number:
-            now = machine.next_deadline()
-            records += _records(machine.feed(TimePassed(), now))
-    outcome = machine.turn.outcome if machine.done else "unknown"
+    shortest, outcome = _play(turn, policy, 0.0)
+    longest, _ = _play(turn, policy, _ALMOST_ONE)
+    spans = zip(shortest, [*longest, *shortest[len(longest) :]], strict=False)
     return Replay(
         recorded=tuple(_decisions(turn.records)),
-        replayed=tuple(_decisions([{"event": r.name, **r.fields} for r in records])),
+        replayed=tuple(low._replace(longest_s=max(low.wait_s, high.wait_s)) for low, high in spans),
         outcome_recorded=_outcome(turn),
-        outcome_replayed=outcome or "unknown",
+        outcome_replayed=outcome,
     )
 
 
-def _records(effects: list[Any]) -> Iterator[Record]:
-    return (effect for effect in effects if isinstance(effect, Record))
+def _play(turn: Turn, policy: Policy, drawn: float) -> tuple[list[Decision], str]:
+    """What ``policy`` decides if every random number is ``drawn``, and how the turn ends."""
+    host = _Host(turn, policy, drawn)
+    machine = host.machine
+    start, now = float(turn.records[0]["at_s"]), 0.0
+    attempts = [r for r in turn.records if r["event"] == "llm_attempt_ended"]
+    aborted = next((r for r in turn.records if r["event"] == "llm_stream_aborted"), None)
+    for number, recorded in enumerate(attempts):
+        if machine.done:
+            break
+        now = max(now, float(recorded["at_s"]) - start)
+        host.take(machine.feed_all(_events(number, recorded), now), now)
+        if _is_open(recorded) and aborted is None:
+            host.take(machine.feed(TimePassed(), now), now)
+        last = number == len(attempts) - 1
+        while _waits(machine, number) and not (last and (aborted or _is_open(recorded))):
+            now = machine.next_deadline()
+            host.take(machine.feed(TimePassed(), now), now)
+    if aborted is not None and not machine.done:
+        cause = aborted["cause"]
+        told = Yielded() if cause == "yielded" else Cancelled(cause)
+        host.take(machine.feed(told, now), now)
+    outcome = machine.turn.outcome if machine.done else None
+    return list(_decisions(host.records)), outcome or "unknown"
+
+
+class _Builder:
+    """The policy's dialect, for a request with the recorded features."""
+
+    def __init__(self, policy: Policy, features: Iterable[str]) -> None:
+        self._dialect = get_dialect(policy.dialect)
+        self._features = frozenset(features)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._dialect, name)
+
+    def features(self, request: Mapping[str, Any], policy: Policy) -> frozenset[str]:
+        """As recorded: the request itself is in no record."""
+        return self._features
+
+
+class _Host:
+    """Keeps the records, and answers the hooks that the recorded host had as it did."""
+
+    def __init__(self, turn: Turn, policy: Policy, drawn: float) -> None:
+        decided = [r for r in turn.records if r["event"] == "llm_recovery_decided"]
+        refused = [r["reason"] for r in turn.records if r["event"] == "llm_hook_refused"]
+        self._request = {"model": turn.records[0]["model"], "messages": []}
+        self._refused = deque(refused)
+        self.records: list[dict[str, Any]] = []
+        self.machine = Recovery(
+            policy,
+            {**self._request, "max_tokens": 100_000},
+            _Builder(policy, turn.records[0].get("features", ())),
+            rng=lambda: drawn,
+            hooks={r["action"] for r in decided if r["action"]},
+        )
+        self.take(self.machine.start(0.0), 0.0)
+
+    def take(self, effects: list[Effect], now: float) -> None:
+        """Carry out what matters here."""
+        for effect in effects:
+            if isinstance(effect, Record):
+                self.records.append({"event": effect.name, **effect.fields})
+            elif isinstance(effect, Ask):
+                answer: HostEvent = Answered(effect.plan, self._request)
+                if self._refused:
+                    answer = Refused(effect.plan, self._refused.popleft())
+                self.take(self.machine.feed(answer, now), now)
+
+
+def _waits(machine: Recovery, number: int) -> bool:
+    """The turn goes on, and the request after ``number`` was not sent yet."""
+    return not machine.done and machine.attempt == number
+
+
+def _is_open(recorded: Mapping[str, Any]) -> bool:
+    """The attempt did not end by itself: the caller or the deadline ended the turn in it."""
+    return recorded["stop"] is None and recorded["failure"] is None
 
 
 def _outcome(turn: Turn) -> str:
@@ -114,18 +206,21 @@ def _decisions(records: Any) -> Iterator[Decision]:
 
 
 def _decision(record: Mapping[str, Any], ended: str, wait_s: float) -> Decision:
-    return Decision(record["attempt"], ended, record["rule"], record["action"], wait_s)
+    return Decision(record["attempt"], ended, record["rule"], record["action"], wait_s, wait_s)
 
 
 def _events(number: int, recorded: Mapping[str, Any]) -> list[Event]:
     events: list[Event] = []
     if recorded["received"]:
         events.append(Opened(number))
+    dropped = recorded["received_chars"] - recorded["kept_chars"]
     for index, block in enumerate(recorded["received"]):
         events.append(BlockStarted(number, index, block["kind"], f"id{number}-{index}", "tool"))
         text = filler(number * 7919, block["chars"])
         if block["kind"] == "tool_use":
-            whole = block["closed"] or recorded["stop"] is not None
+            # Chat closes no call: it was whole if commit kept it.
+            kept = dropped < max(1, block["chars"])
+            whole = block["closed"] or recorded["stop"] is not None or kept
             events.append(
                 BlockDelta(number, index, '{"a":"' + text + ('"}' if whole else ""), "input")
             )

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from midthought import __version__
+from midthought import __version__, policies
 
 from ._finding import KINDS, Finding
 from ._prove import Proof
@@ -25,6 +26,8 @@ _LEVELS = ("error", "warning", "note")
 def _place(finding: Finding) -> str:
     fault = finding.fault
     file = _near(fault.file)
+    if os.path.isabs(file) and Path(file).parent == Path(str(resources.files(policies))):
+        file = f"midthought/policies/{Path(file).name}"  # where it is installed says nothing
     return f"{file}:{fault.line}" if fault.line else file
 
 

@@ -100,7 +100,7 @@ class _Walker:
                 self.broken.add(moment)
                 self._no_row(moment, trigger)
                 continue
-            for facts in asked(before):
+            for facts in asked(before, self.roles[before.state]):
                 for guests in self._guests(cell):
                     for place, row in cell:
                         if all(_holds(name, facts, guests) for name in row.when):
