@@ -15,15 +15,12 @@ from ._blocks import Block
 from ._commit import Commit, commit, is_whole_call
 from ._effects import Effect, Emit, Retract
 from ._events import BlockClosed, BlockDelta, BlockKind, BlockStarted
+from ._release import ReleaseQueue, size_bytes
 from ._seam import Joint, Seam, split_word
 
 __all__ = ["Timeline"]
 
 _TEXT = ("text", "refusal")
-
-
-def _bytes(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode())
 
 
 _NO_INDEX = -1
@@ -42,17 +39,13 @@ class Timeline:
         self._word = word
         self._word_max = policy.seam.instruct.word_max_chars
         self._hold_first = hold_first
-        self._queue: list[tuple[Block, BlockDelta | BlockClosed]] = []
-        self._held_bytes = 0
-        self._blocker: Block | None = None
+        self._release = ReleaseQueue(out, policy.limits.held_bytes)
         self._by_index: dict[int, Block] = {}
         self._seam: Seam | None = None
         self._seam_block: Block | None = None
         self._join: Block | None = None
         self._joined: Block | None = None
         self._lost_before = 0
-        self._stopped = False
-        self._last_shown = -1
         self.attempt = 0
         self.origin = ""
         self.blocks: list[Block] = []
@@ -63,19 +56,18 @@ class Timeline:
         self.hot_index = _NO_INDEX
         """Upstream index of the block whose text passes straight on; -1 if there is none."""
         self.hot_block = _NO_BLOCK
-        self.overflow: str | None = None
-        """Set to ``held`` or ``block`` when a bound of the policy was passed."""
+        self._ran_away = False
 
     # --- an attempt begins and ends ---------------------------------------------------------
 
     def begin(self, attempt: int, seam: Seam | None, origin: str) -> None:
         """Events of this attempt follow; text goes on in the open block through ``seam``."""
-        self.attempt = attempt
+        self.attempt = self._release.attempt = attempt
         self.origin = origin
         self._by_index = {}
         self._seam, self._seam_block = seam, None
-        self._stopped = False
-        self.overflow = None
+        self._release.stopped = False
+        self._ran_away = self._release.overflow = False
         last = self.blocks[-1] if self.blocks else None
         # A cited block is never continued in place: citations count characters of their block.
         opened = last is not None and last.kind == "text" and not last.closed and not last.citations
@@ -126,7 +118,7 @@ class Timeline:
             self.settle_seam()
             self._close_join()
         block = Block(
-            index=max([self._last_shown, *(b.index for b in self.blocks)]) + 1,
+            index=max([self._release.last_shown, *(b.index for b in self.blocks)]) + 1,
             kind=kind,
             attempt=self.attempt,
             id=event.id,
@@ -156,9 +148,9 @@ class Timeline:
         if block.closed:
             return  # nothing may follow the close of a block
         text = event.text
-        block.size += _bytes(text)
+        block.size += size_bytes(text)
         if self._limits.block_bytes and block.size > self._limits.block_bytes:
-            self.overflow = "block"
+            self._ran_away = True
         if event.field == "text" and block.kind in _TEXT:
             self._text(block, event, text)
             return
@@ -189,7 +181,7 @@ class Timeline:
         self._show(block, text, event)
         if (
             block.shown_by == self.attempt
-            and not self._queue
+            and not self._release.holding
             and not self._limits.block_bytes
             and (block is not self._seam_block or self.joint is not None)
         ):
@@ -270,7 +262,7 @@ class Timeline:
             self._pair(block)
         elif block.kind == "tool_use":
             block.solid = True
-            block.ready = self._stopped
+            block.ready = self._release.stopped
         elif block.mode == "closed" and (block.solid or block.kind not in (*_TEXT, "thinking")):
             block.ready = block.solid = True
         elif not block.solid:
@@ -302,8 +294,8 @@ class Timeline:
         for block in self.blocks[self.first_of_attempt :]:
             if block.kind == "tool_use" and block.closed and not block.ready:
                 block.ready = block.mode == "closed" and is_whole_call(block, whole_json=False)
-        if self._queue:
-            self._pump()
+        if self._release.holding:
+            self._release.pump()
 
     def _close_join(self) -> None:
         block, self._join = self._join, None
@@ -314,87 +306,26 @@ class Timeline:
     # --- release --------------------------------------------------------------------------------
 
     def _put(self, block: Block, event: BlockDelta | BlockClosed) -> None:
-        if not self._queue and self._free(block):
-            self._emit(block, event)
-            return
-        self._cool()
-        self._queue.append((block, event))
-        if isinstance(event, BlockDelta):
-            self._held_bytes += _bytes(event.text)
-            if self._held_bytes > self._limits.held_bytes:
-                self.overflow = self.overflow or "held"
-        blocker = self._blocker
-        if blocker is None and not self._free(block):
-            self._blocker = None if block.passing else block
-        elif blocker is None or blocker.passing or self._free(blocker):
-            self._pump()
+        if self._release.put(block, event):
+            self._cool()
 
-    def _free(self, block: Block) -> bool:
-        """It may be seen now; half a tool call never is, not even at the stop fact."""
-        return block.ready or (self._stopped and (block.closed or block.kind != "tool_use"))
-
-    def _pump(self) -> None:
-        upto, self._blocker = 0, None
-        for i, (block, _) in enumerate(self._queue):
-            if self._free(block):
-                upto = i + 1
-            elif not block.passing:
-                self._blocker = block
-                break
-        if self._blocker is not None:
-            upto = self._before_split_call(upto)
-        if not upto:
-            return
-        released, self._queue = self._queue[:upto], self._queue[upto:]
-        for block, event in released:
-            if isinstance(event, BlockDelta):
-                self._held_bytes -= _bytes(event.text)
-            self._emit(block, event)
-
-    def _before_split_call(self, upto: int) -> int:
-        """Less than ``upto`` where that would show one half of a call and hold the other."""
-        behind = {id(block) for block, _ in self._queue[upto:] if block.kind == "tool_use"}
-        places = (i for i, (block, _) in enumerate(self._queue[:upto]) if id(block) in behind)
-        upto = next(places, upto)
-        while upto and not self._free(self._queue[upto - 1][0]):
-            upto -= 1
-        return upto
-
-    def _emit(self, block: Block, event: BlockDelta | BlockClosed) -> None:
-        if not block.shown:
-            block.shown = True
-            # An index that the caller has seen is never used again, not even after Retract.
-            self._last_shown = max(self._last_shown, block.index)
-            self._out.append(
-                Emit(
-                    BlockStarted(
-                        block.attempt,
-                        block.index,
-                        block.kind,
-                        block.id,
-                        block.name,
-                        block.data,
-                        block.parent,
-                    )
-                )
-            )
-        if block.solid:
-            block.shown_by = self.attempt
-        self._out.append(Emit(event))
+    @property
+    def overflow(self) -> str | None:
+        """``held`` or ``block`` when a bound of the policy was passed in this attempt."""
+        if self._ran_away:
+            return "block"
+        return "held" if self._release.overflow else None
 
     @property
     def holding(self) -> bool:
         """Something that arrived waits for its release."""
-        return bool(self._queue)
+        return self._release.holding
 
     def _cool(self) -> None:
         self.hot_index, self.hot_block = _NO_INDEX, _NO_BLOCK
 
     def _forget(self, block: Block) -> None:
-        gone = [e for b, e in self._queue if b is block and isinstance(e, BlockDelta)]
-        self._held_bytes -= sum(_bytes(e.text) for e in gone)
-        self._queue = [item for item in self._queue if item[0] is not block]
-        self._blocker = None
+        self._release.forget(block)
         block.closed = True  # what still comes of it is dropped
         if self.hot_block is block:
             self._cool()
@@ -406,8 +337,8 @@ class Timeline:
     def stop(self) -> None:
         """The stop fact, and nothing will be asked for again: all that waits is released."""
         self._decide_calls()
-        self._stopped = True
-        self._pump()
+        self._release.stopped = True
+        self._release.pump()
 
     def drop_unfinished_calls(self) -> list[Block]:
         """Under a length stop: calls that are not whole by their input alone are dropped."""
@@ -491,12 +422,12 @@ class Timeline:
 
     def accept(self) -> None:
         """The model is done: close what is open and release everything."""
-        self._stopped = True
-        self._pump()
+        self._release.stopped = True
+        self._release.pump()
         for block in self.blocks:
             if not block.closed:
                 self._close(block)
-        self._pump()
+        self._release.pump()
 
     def cut(self, *, keep_short: bool = False, marked: Mapping[int, int] = _NOTHING) -> None:
         """The attempt broke: settle what is held at the seam and the word being written.
@@ -540,20 +471,20 @@ class Timeline:
         """Keep what was decided: release what is kept, take back or forget the rest."""
         self._cool()
         self._remove([d.block for d in decided.dropped])
-        self._stopped = True
+        self._release.stopped = True
         for block in self.blocks:
             if block.kind == "tool_use" and not block.closed:
                 self._close(block)
-        self._pump()
-        self._stopped = False
+        self._release.pump()
+        self._release.stopped = False
 
     def finish(self) -> None:
         """The turn ends with what is kept: close what is open for the caller."""
-        self._stopped = True
+        self._release.stopped = True
         for block in self.blocks:
             if not block.closed:
                 self._close(block)
-        self._pump()
+        self._release.pump()
 
     def take_back(self) -> None:
         """Everything shown is taken back, newest first (``[turn] retract``)."""

@@ -22,7 +22,7 @@ def test_the_same_policy_written_otherwise(tmp_path: Path) -> None:
 
 
 def test_a_changed_limit_is_one_change(tmp_path: Path) -> None:
-    """One number changed: one change with its path, before and after, and the worst case with it."""
+    """One number changed: one change with its path, and the worst case with it."""
     text = 'name = "mine"\nextends = ["anthropic"]\n[limits]\nattempts = 3\n'
     found = compare(load_policy("anthropic"), load_policy(write(tmp_path, "mine", text)))
 

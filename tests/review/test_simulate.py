@@ -1,4 +1,4 @@
-"""The simulator is the real machine: same seed, same figures; and what it plays, the client does."""
+"""The simulator is the real machine: a seed gives its figures, and the client does the same."""
 
 from __future__ import annotations
 

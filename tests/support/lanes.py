@@ -96,6 +96,15 @@ def _chat(name: str, policy: str, variant: Variant = "exact", **settings: Any) -
 
 
 GREEDY = (("temperature", 0),)
+#: A rule that would send everything again: whatever a policy says, shown output forbids it.
+CARELESS = """
+[[rules.prepend]]
+name = "careless"
+on = { failure = ["sse_transport", "sse_parse", "premature_end", "stalled", "overloaded"] }
+action = "retry"
+limit = 3
+backoff = "transient"
+"""
 LANES = [
     _anthropic("prefill", PREFILL_MODEL, hold_first=1),
     _anthropic("prefill-greedy", PREFILL_MODEL, extra=GREEDY, hold_first=1),
@@ -115,6 +124,10 @@ LANES = [
         INSTRUCT_MODEL,
         laid_over='[blocks.tool_use]\nrelease = "turn"\nparallel = "all_or_none"',
     ),
+    _anthropic("careless", INSTRUCT_MODEL, laid_over=CARELESS),
+    _anthropic("careless-prefill", PREFILL_MODEL, laid_over=CARELESS, hold_first=1),
+    _chat("chat-careless", "openai-chat", laid_over=CARELESS),
+    _chat("llamacpp-careless", "llamacpp", laid_over=CARELESS, hold_first=1),
     _chat("chat", "openai-chat"),
     _chat("chat-no-space", "openai-chat", "no_leading_space"),
     _chat("chat-repeats", "openai-chat", "repeats"),

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from midthought.policies import Policy, PolicyError, load_policy, policy_digest
+from midthought.policies import Policy, PolicyError, load_policy
 from midthought.review import (
+    Decision,
     DiagramError,
     Report,
     Turn,
     dot,
     load_faults,
     painted,
+    policy_of,
     read_run,
     render,
     replay,
@@ -32,10 +34,7 @@ __all__ = ["explain", "replayed", "simulated"]
 
 def explain(terminal: Terminal, run: str, *, turn: str | None, html: str | None) -> int:
     """Tell the story of a run file's turns."""
-    found = read_run(run)
-    turns = (find_turn(run, turn),) if turn is not None else found.turns
-    if found.torn:
-        terminal.warning(f"the last line of {Path(run).name} is torn: used up to there")
+    turns = _turns(terminal, run, turn)
     policies = {turn.turn_id: _policy_of(terminal, turn) for turn in turns}
     stories = {turn.turn_id: tell(turn, policies[turn.turn_id]) for turn in turns}
     if html is None:
@@ -45,20 +44,25 @@ def explain(terminal: Terminal, run: str, *, turn: str | None, html: str | None)
     return 0
 
 
+def _turns(terminal: Terminal, run: str, turn: str | None) -> tuple[Turn, ...]:
+    """The turns that are asked for; a torn line is said."""
+    found = read_run(run)
+    if found.torn:
+        terminal.warning(f"the last line of {Path(run).name} is torn: used up to there")
+    return (find_turn(run, turn),) if turn is not None else found.turns
+
+
 def _policy_of(terminal: Terminal, turn: Turn) -> Policy | None:
     """The policy that the turn had, where it is still to be found."""
-    name, digest = str(turn.records[0]["policy"]), str(turn.records[0]["policy_digest"])
+    name = str(turn.records[0]["policy"])
     try:
-        policy = load_policy(name)
-        versions = (policy, policy.for_model(str(turn.records[0]["model"])))
+        found = policy_of(turn, load_policy(name))
     except PolicyError:
         terminal.warning(f"policy {name!r} is not found: its limits and its picture are left out")
         return None
-    for version in versions:
-        if policy_digest(version).startswith(digest):
-            return version
-    terminal.warning(f"policy {name!r} has changed since: its limits and picture are left out")
-    return None
+    if found is None:
+        terminal.warning(f"policy {name!r} has changed since: its limits and picture are left out")
+    return found
 
 
 def _pictures(
@@ -81,7 +85,7 @@ def _pictures(
 def replayed(terminal: Terminal, run: str, policy: str, *, turn: str | None, as_json: bool) -> int:
     """Play recorded turns through another policy."""
     other = load_policy(policy)
-    turns = (find_turn(run, turn),) if turn is not None else read_run(run).turns
+    turns = _turns(terminal, run, turn)
     for one in turns:
         found = replay(one, other)
         if as_json:
@@ -92,11 +96,16 @@ def replayed(terminal: Terminal, run: str, policy: str, *, turn: str | None, as_
         for title, decisions in (("recorded", found.recorded), (policy, found.replayed)):
             terminal.data(f"  {title}\n")
             for d in decisions:
-                took = f"{d.rule} ({d.action}), waits {d.wait_s:g} s" if d.rule else "no rule"
+                took = f"{d.rule} ({d.action}), waits {_span(d)}" if d.rule else "no rule"
                 terminal.data(f"    attempt {d.attempt}: {d.ended} → {took}\n")
         same = "the same" if found.same else "not the same"
         terminal.data(f"  {found.outcome_recorded} → {found.outcome_replayed}: {same}\n\n")
     return 0
+
+
+def _span(decision: Decision) -> str:
+    shortest, longest = f"{decision.wait_s:.3g}", f"{decision.longest_s:.3g}"
+    return f"{shortest} s" if shortest == longest else f"{shortest} to {longest} s"
 
 
 def _plain(value: object) -> object:
@@ -119,6 +128,8 @@ def simulated(
     """Try a policy on a fleet of turns in virtual time."""
     if turns < 1:
         raise CommandError(f"--turns is {turns}, expected at least 1", "correct the number")
+    if plot_file is not None and not sweep:
+        raise CommandError("--plot shows a sweep, and there is none", "add --sweep KEY=1..8")
     model = load_faults(faults)
     policy = load_policy(name)
     if not sweep:

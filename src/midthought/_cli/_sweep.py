@@ -41,16 +41,27 @@ def swept(
     return points
 
 
-def _axis(sweep: str) -> tuple[str, list[float | int]]:
-    key, _, values = sweep.partition("=")
+#: A sweep of more values is a slip of the finger.
+_MOST_VALUES = 1000
+
+
+def _axis(sweep: str) -> tuple[str, Sequence[float | int]]:
+    key, _, said = sweep.partition("=")
+    hint = "write limits.attempts=1..8 or backoff.continuation.initial_s=0.5,1,2"
+    values: Sequence[float | int]
     try:
-        if ".." in values:
-            first, last = (int(v) for v in values.split("..", 1))
-            return key, list(range(first, last + 1))
-        return key, [float(v) if "." in v else int(v) for v in values.split(",")]
+        if ".." in said:
+            first, last = (int(v) for v in said.split("..", 1))
+            values = range(first, last + 1)
+        else:
+            values = [float(v) if "." in v else int(v) for v in said.split(",")]
     except ValueError:
-        hint = "write limits.attempts=1..8 or backoff.continuation.initial_s=0.5,1,2"
         raise CommandError(f"--sweep {sweep!r} cannot be read", hint) from None
+    if not values:
+        raise CommandError(f"--sweep {sweep!r} is empty: the first value is the lower one", hint)
+    if len(values) > _MOST_VALUES:
+        raise CommandError(f"--sweep {sweep!r} has more than {_MOST_VALUES} values", hint)
+    return key, values
 
 
 def _with(policy: Policy, key: str, value: object) -> Policy:

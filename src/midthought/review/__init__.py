@@ -3,7 +3,7 @@
 from ._diagram import DiagramError, Paint, dot, ladder_dot, ladder_text, mermaid, painted, render
 from ._diagram import text as diagram_text
 from ._diff import Change, Difference, compare
-from ._explain import tell
+from ._explain import policy_of, tell
 from ._explain_page import tell_html
 from ._faults import FaultError, Faults, load_faults, shipped_faults
 from ._finding import KINDS, Finding, Kind
@@ -63,6 +63,7 @@ __all__ = [
     "new_policy",
     "painted",
     "play_turn",
+    "policy_of",
     "proof_summary",
     "prove",
     "prove_source",

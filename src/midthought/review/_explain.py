@@ -14,7 +14,7 @@ from midthought.policies import Policy, policy_digest
 
 from ._run_file import Turn
 
-__all__ = ["tell"]
+__all__ = ["policy_of", "tell"]
 
 Record = Mapping[str, Any]
 #: (what to call it, the rest of the line, more lines).
@@ -24,8 +24,7 @@ Told = tuple[str, str, Sequence[str]]
 def tell(turn: Turn, policy: Policy | None = None) -> str:
     """The story as plain text; ``policy`` tells how much of each budget was left."""
     first = turn.records[0]
-    if policy is not None and not policy_digest(policy).startswith(str(first["policy_digest"])):
-        policy = None
+    policy = policy_of(turn, policy) if policy is not None else None
     head = [
         f"turn {turn.turn_id}",
         f"policy {first['policy']} ({first['policy_digest']}), model {first['model']}",
@@ -34,6 +33,15 @@ def tell(turn: Turn, policy: Policy | None = None) -> str:
     start = float(first["at_s"])
     lines = [line for record in turn.records for line in _lines(record, start, policy)]
     return "\n".join([*head, *lines, *_ending(turn)]) + "\n"
+
+
+def policy_of(turn: Turn, policy: Policy) -> Policy | None:
+    """``policy`` as the turn had it, for its model; ``None`` if the turn had another one."""
+    first = turn.records[0]
+    for version in (policy.for_model(str(first["model"])), policy):
+        if policy_digest(version).startswith(str(first["policy_digest"])):
+            return version
+    return None
 
 
 def _ending(turn: Turn) -> list[str]:
