@@ -249,7 +249,7 @@ def _server_tool(block: Block, policy: Policy) -> Json | None:
 
 
 def _other(block: Block, policy: Policy) -> Json | None:
-    if not block.closed or not block.data or block.data.get("type") not in OTHER_IN_HISTORY:
+    if not block.closed or not block.data or str(block.data.get("type")) not in OTHER_IN_HISTORY:
         return None
     out = dict(block.data)
     for text in block.extra:

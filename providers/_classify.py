@@ -140,7 +140,7 @@ def classify(
     return Failure(
         kind=row.kind if row is not None else default,
         phase=phase,
-        message=bounded((text if message is None else message)),
+        message=bounded(text if message is None else message),
         provider=policy.provider or policy.name,
         model=model,
         status=status if status is not None and status >= 400 else stated or status,

@@ -150,7 +150,7 @@ def _same_message(last: _Piece, piece: _Piece) -> bool:
     """Parts of one message; parts of a message that was never done have its id too."""
     named = piece.item.get("id")
     return (
-        last.item["type"] == piece.item["type"] == "message"
+        last.item.get("type") == piece.item.get("type") == "message"
         and named is not None
         and (named, piece.attempt) == (last.item.get("id"), last.attempt)
     )
@@ -165,7 +165,7 @@ def _joined(last: _Piece, piece: _Piece) -> _Piece:
 def _ran(pieces: Sequence[_Piece]) -> list[_Piece]:
     """Without programs that neither ended nor called anything: nobody could answer them."""
     known = {
-        piece.item.get("call_id") for piece in pieces if piece.item["type"] == "program_output"
+        piece.item.get("call_id") for piece in pieces if piece.item.get("type") == "program_output"
     }
     for piece in pieces:
         caller = piece.item.get("caller")
@@ -174,7 +174,7 @@ def _ran(pieces: Sequence[_Piece]) -> list[_Piece]:
     return [
         piece
         for piece in pieces
-        if piece.item["type"] != "program" or piece.item.get("call_id") in known
+        if piece.item.get("type") != "program" or piece.item.get("call_id") in known
     ]
 
 
@@ -182,7 +182,7 @@ def _paired_reasoning(pieces: Sequence[_Piece]) -> list[_Piece]:
     """Without reasoning that no whole item of its attempt follows."""
     kept: list[_Piece] = []
     for piece in reversed(pieces):
-        if piece.item["type"] == "reasoning":
+        if piece.item.get("type") == "reasoning":
             after = kept[-1] if kept else None
             if after is None or not after.whole or after.attempt != piece.attempt:
                 continue

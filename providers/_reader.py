@@ -208,7 +208,12 @@ class AttemptReader:
     def _take(self, frame: Frame, out: list[Event]) -> None:
         if frame.data:
             before = len(out)
-            self._judge(frame, self._decode(frame, out), before, out)
+            try:
+                signal = self._decode(frame, out)
+            except Exception as error:
+                # Upstream may put anything anywhere: what cannot be read ends the attempt, not us.
+                signal = Malformed(f"{type(error).__name__} in a frame of {len(frame.raw)} bytes")
+            self._judge(frame, signal, before, out)
         else:
             self._without_data(frame, out)
 

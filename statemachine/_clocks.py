@@ -52,13 +52,23 @@ class StreamClocks:
         """The attempt was ended by a clock before any content: give the next one longer."""
         self._factor *= self._settings.growth
 
+    @property
+    def headers_s(self) -> float:
+        """How long the response may take to begin, for this attempt."""
+        return self._settings.headers_s * self._factor
+
+    @property
+    def liveness_s(self) -> float:
+        """How long there may be no byte, for this attempt."""
+        return self._settings.liveness_s * self._factor
+
     def _rows(self) -> tuple[tuple[str, float, float], ...]:
         s, f = self._settings, self._factor
         if self.grace is not None:
             return (("finish_grace_s", self.grace, s.finish_grace_s),)
         if not self.responded:
-            return (("headers_s", self.sent, s.headers_s * f),)
-        alive = ("liveness_s", self.last_byte, s.liveness_s * f)
+            return (("headers_s", self.sent, self.headers_s),)
+        alive = ("liveness_s", self.last_byte, self.liveness_s)
         if not self.content:
             return (("first_content_s", self.sent, s.first_content_s * f), alive)
         return (("progress_s", self.progress, s.progress_s * f), alive)

@@ -21,6 +21,7 @@ from ._failure import Failure, Phase
 from ._history import History
 from ._joining import allowed_strategies, text_seam
 from ._marks import Marks
+from ._release import size_bytes
 from ._rules import Chooser
 from ._table import compile_table
 from ._timeline import Timeline
@@ -141,7 +142,7 @@ class Context:
         self.record(
             "discarded_partial_tool_use",
             tool_name=block.name or "",
-            partial_input_bytes=len(block.text.encode()),
+            partial_input_bytes=size_bytes(block.text),
             reason=reason,
         )
 

@@ -121,6 +121,16 @@ class Recovery:
         return self._ctx.ledger.total()
 
     @property
+    def headers_s(self) -> float:
+        """How long the open attempt may take until its response begins."""
+        return self._clocks.headers_s
+
+    @property
+    def liveness_s(self) -> float:
+        """How long the open attempt may be silent."""
+        return self._clocks.liveness_s
+
+    @property
     def history(self) -> History:
         """The turn as messages for the provider."""
         return self._ctx.history

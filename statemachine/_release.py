@@ -15,7 +15,7 @@ __all__ = ["ReleaseQueue", "size_bytes"]
 
 def size_bytes(text: str) -> int:
     """Size in UTF-8."""
-    return len(text) if text.isascii() else len(text.encode())
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 class ReleaseQueue:

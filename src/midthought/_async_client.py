@@ -63,7 +63,7 @@ class AsyncClient(BaseClient):
         return stream.turn
 
     async def aclose(self) -> None:
-        """Close the client's own connections; running turns end with a transport failure."""
+        """Close the client's own connections; a running turn sends no further request."""
         self._closed = True
         for client in self._pools.drain():
             await client.aclose()
@@ -167,6 +167,9 @@ class _Exchange:
     async def step(self) -> list[Event]:
         """Carry out the order at hand, or read on."""
         core = self._core
+        if core.send is not None and self._client._pools.closed:
+            core.tell("abort")
+            return core.take_told()
         if core.send is not None:
             return await self._open()
         if core.ask is not None:
@@ -196,7 +199,8 @@ class _Exchange:
             self._soon = getattr(loop, "call_soon_threadsafe", None) or loop.run_sync_soon
             self._thread = threading.get_ident()
         send = core.take_send()
-        opening = self._opening = Opening(core.policy, fresh=send.fresh)
+        machine = core.machine
+        opening = self._opening = Opening(machine.headers_s, machine.liveness_s, fresh=send.fresh)
         method, url, headers, body = self._client._http_request(core, send.request)
         self._http = self._client._pools.take(fresh=send.fresh)
 

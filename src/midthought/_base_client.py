@@ -36,16 +36,15 @@ Hook = Callable[[str, dict[str, Any]], Any]
 class Opening:
     """One HTTP exchange being opened: its timeouts, and whether its connection is a new one."""
 
-    def __init__(self, policy: Policy, *, fresh: bool) -> None:
-        clocks = policy.clocks
+    def __init__(self, headers_s: float, liveness_s: float, *, fresh: bool) -> None:
         #: httpx hands this very dict to its connection, which reads it anew for the body.
         self.timeout: dict[str, float | None] = {
-            "connect": clocks.headers_s,
-            "read": clocks.headers_s,
-            "write": clocks.headers_s,
-            "pool": clocks.headers_s,
+            "connect": headers_s,
+            "read": headers_s,
+            "write": headers_s,
+            "pool": headers_s,
         }
-        self.read_s = clocks.liveness_s
+        self.read_s = liveness_s
         self._new = fresh
         self.phase = "connect"
         self.network_stream: Any = None

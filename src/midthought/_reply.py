@@ -102,7 +102,7 @@ class Reply:
     def message(self) -> dict[str, Any] | None:
         """One assistant message for the caller's history; ``None`` if nothing was kept.
 
-        In dialects whose reply is several items (OpenAI's Responses) this is the first: see ``items``.
+        Where a reply is several items (OpenAI's Responses) this is the first: see ``items``.
         """
         found = self._machine.history.message
         return found[0] if found else None

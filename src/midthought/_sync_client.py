@@ -55,7 +55,7 @@ class Client(BaseClient):
         return stream.turn
 
     def close(self) -> None:
-        """Close the client's own connections; running turns end with a transport failure."""
+        """Close the client's own connections; a running turn sends no further request."""
         self._closed = True
         for client in self._pools.drain():
             client.close()
@@ -197,6 +197,9 @@ class _Exchange:
     def step(self) -> list[Event]:
         """Carry out the order at hand, or read on."""
         core = self._core
+        if core.send is not None and self._client._pools.closed:
+            core.tell("abort")
+            return core.take_told()
         if core.send is not None:
             return self._open()
         if core.ask is not None:
@@ -217,7 +220,8 @@ class _Exchange:
     def _open(self) -> list[Event]:
         core = self._core
         send = core.take_send()
-        opening = self._opening = Opening(core.policy, fresh=send.fresh)
+        machine = core.machine
+        opening = self._opening = Opening(machine.headers_s, machine.liveness_s, fresh=send.fresh)
         method, url, headers, body = self._client._http_request(core, send.request)
         http = self._http = self._client._pools.take(fresh=send.fresh)
 

@@ -1,9 +1,11 @@
-"""`diagram`, `diff`, `explain`, `replay`, `simulate` as a user runs them, with good input and bad."""
+"""`diagram`, `diff`, `explain`, `replay`, `simulate` as a user runs them: good input and bad."""
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sysconfig
 import venv
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 from run_files import recorded
 
-from midthought.policies import load_policy
+from midthought.policies import load_policy, policy_digest
 
 Command = Any
 TURN = "anthropic: cut in text"
@@ -109,12 +111,11 @@ def test_diagram_without_graphviz(command: Command, tmp_path: Path) -> None:
     python = environment / ("Scripts" if os.name == "nt" else "bin") / "python"
     code = (
         "import sys, site; "
-        f"[site.addsitedir(p) for p in {_site_packages()!r}]; "
+        f"[site.addsitedir(p) for p in {[sysconfig.get_path('purelib')]!r}]; "
         "from midthought._cli._app import main; "
         "sys.exit(main(sys.argv[1:]))"
     )
     env = {**command.environment, "PATH": str(tmp_path)}
-    import subprocess
 
     def run(*arguments: str) -> Any:
         return subprocess.run([python, "-c", code, *arguments], env=env, capture_output=True)
@@ -123,12 +124,6 @@ def test_diagram_without_graphviz(command: Command, tmp_path: Path) -> None:
     assert (2, b"") == (drawn.returncode, drawn.stdout)
     assert b"pip install 'midthought[diagram]'" in drawn.stderr
     assert 0 == told.returncode
-
-
-def _site_packages() -> list[str]:
-    import sysconfig
-
-    return [sysconfig.get_path("purelib")]
 
 
 # --- diff ---------------------------------------------------------------------------------------
@@ -202,15 +197,13 @@ def test_explain_as_a_page(command: Command, run: str, tmp_path: Path) -> None:
 
     assert (0, "") == (done.code, done.out)
     assert page.read_text("utf-8").startswith("<!doctype html>")
-    refused(command("explain", run, "--html", str(tmp_path)), "cannot be written: Is a directory")
+    refused(command("explain", run, "--html", str(tmp_path)), "cannot be written: it is a folder")
 
 
 def test_explain_draws_the_shipped_policy(command: Command, tmp_path: Path, run: str) -> None:
     """A turn of a policy that is there has its painted picture in the page."""
     text = Path(run).read_text("utf-8")
     policy = load_policy("anthropic").for_model("claude-opus-4-8")
-    from midthought.policies import policy_digest
-
     digest = json.loads(text.splitlines()[0])["policy_digest"]
     text = text.replace("laid-over", "anthropic").replace(digest, policy_digest(policy)[:12])
     Path(run).write_text(text, "utf-8")
@@ -235,28 +228,31 @@ def test_a_torn_run_file(command: Command, run: str) -> None:
     assert 0 == again.code
 
 
-@pytest.mark.parametrize("what", [("explain",), ("replay", "--policy", "anthropic"),
-                                  ("diagram", "anthropic", "--run")])  # fmt: skip
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("arguments", "data", "said"),
     [
-        (b"", "holds no whole record"),
-        (b"\x00\x01\xff\n\xfe", "bad.jsonl:1 is no record"),
-        (b"name = 'a policy'\n", "bad.jsonl:1 is no record"),
-        (None, "is a folder"),
+        (["explain"], b"", "holds no whole record"),
+        (["explain"], b"\x00\x01\xff\n\xfe", "bad.jsonl:1 is no record"),
+        (["explain"], b"name = 'a policy'\n", "bad.jsonl:1 is no record"),
+        (["explain"], None, "is a folder"),
+        (["replay", "--policy", "anthropic"], None, "is a folder"),
+        (["diagram", "anthropic", "--run"], b"", "holds no whole record"),
     ],
-    ids=["empty", "binary", "another file", "folder"],
 )
 def test_what_is_no_run_file(
-    command: Command, tmp_path: Path, what: tuple[str, ...], data: bytes | None, said: str
+    command: Command, tmp_path: Path, arguments: list[str], data: bytes | None, said: str
 ) -> None:
     """Every command that reads run files refuses what is none, in the same words."""
-    path = tmp_path / "bad.jsonl"
+    refused(command(*arguments, _bad(tmp_path / "bad.jsonl", data)), said)
+
+
+def _bad(path: Path, data: bytes | None) -> str:
+    """A file that holds ``data``, or a folder."""
     if data is None:
         path.mkdir()
     else:
         path.write_bytes(data)
-    refused(command(*what, str(path)), said)
+    return str(path)
 
 
 def test_replay(command: Command, run: str) -> None:
@@ -329,30 +325,25 @@ def test_simulate_refuses(command: Command, arguments: list[str], said: str) -> 
 # --- policies that are none ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("what", ["diagram", "diff", "replay", "simulate"])
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("arguments", "data", "said"),
     [
-        (b"[machine\n", "TOML"),
-        (b"\x00\xff\xfe\x00", "UTF-8"),
-        (b'schema_version = 99\nextends = ["anthropic"]\n', "schema_version"),
-        (None, "bad.toml"),
+        (["diagram"], b"[machine\n", "TOML"),
+        (["diagram"], b"\x00\xff\xfe\x00", "UTF-8"),
+        (["diagram"], b'schema_version = 99\nextends = ["anthropic"]\n', "schema_version"),
+        (["diagram"], None, "bad.toml"),
+        (["diff", "anthropic"], b"[machine\n", "TOML"),
+        (["simulate", "--turns", "1"], None, "bad.toml"),
     ],
-    ids=["no TOML", "binary", "newer schema", "folder"],
 )
 def test_what_is_no_policy(
-    command: Command, run: str, tmp_path: Path, what: str, data: bytes | None, said: str
+    command: Command, tmp_path: Path, arguments: list[str], data: bytes | None, said: str
 ) -> None:
     """Each command says what is wrong with the file; none shows a traceback."""
-    path = tmp_path / "bad.toml"
-    if data is None:
-        path.mkdir()
-    else:
-        path.write_bytes(data)
-    arguments = {
-        "diagram": ["diagram", str(path)],
-        "diff": ["diff", "anthropic", str(path)],
-        "replay": ["replay", run, "--policy", str(path)],
-        "simulate": ["simulate", str(path), "--turns", "1"],
-    }
-    refused(command(*arguments[what]), said)
+    refused(command(*arguments, _bad(tmp_path / "bad.toml", data)), said)
+
+
+def test_replay_wants_a_policy(command: Command, run: str, tmp_path: Path) -> None:
+    """The policy of a replay is refused in the same words."""
+    bad = _bad(tmp_path / "bad.toml", b"[machine\n")
+    refused(command("replay", run, "--policy", bad), "TOML")

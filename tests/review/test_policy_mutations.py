@@ -46,8 +46,11 @@ def test_there_are_many_kinds() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_mistakes_in_the_base_are_refused(kind: str, tmp_path: Path) -> None:
-    """Every mistake of every kind, made in `base`, is refused or listed with a reason."""
-    assert [] == _passing(KINDS[kind](_data("base")), kind, tmp_path / "mutant.toml")
+    """Mistakes of every kind, made all over `base`, are refused or listed with a reason."""
+    mutants = list(KINDS[kind](_data("base")))
+    spread = mutants[:: max(1, len(mutants) // 12)]
+
+    assert [] == _passing(iter(spread), kind, tmp_path / "mutant.toml")
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -265,7 +265,7 @@ class Watched(Play):
         self.started: dict[int, str] = {}
         self.gone: set[int] = set()
         self.shut: set[int] = set()
-        self.text_at_send = ""
+        self.view_at_send: dict[int, str] = {}
         self.view: dict[int, str] = {}
         self.policy = policy
         self.is_done = False
@@ -392,7 +392,6 @@ class Watched(Play):
         earlier = [e for e in self.effects if isinstance(e, Send)][:-1]
         assert not self.cancelled, "a request after a cancel"
         assert send.attempt == len(earlier)
-        text = "".join(self.view.values())
         if earlier:
             last = earlier[-1]
             closed = {e.attempt for e in self.effects if isinstance(e, Close)}
@@ -400,8 +399,10 @@ class Watched(Play):
             plain = "strategy" not in send.request.body and send.request.path is None
             same = last.request is send.request or (plain and last.request == send.request)
             if same and not self.policy.turn.retract:
-                assert text.split() == self.text_at_send.split(), "sent again after output"
-        self.text_at_send = text
+                for index, text in self.view.items():
+                    before = self.view_at_send.get(index, "")
+                    assert text.split() == before.split(), "sent again after output"
+        self.view_at_send = dict(self.view)
 
     def _seen(self, event: Event) -> None:
         match event:

@@ -22,7 +22,7 @@ STORY = " ".join(f"{n}w{n * 37 % 71}" for n in range(71)) + ". The end."
 def seam(shown: str, trim: str = "trailing_whitespace", *, lost: str = "", **settings: Any) -> Seam:
     """A seam after ``shown``, where C is T trimmed as the setting says."""
     echoes = settings.pop("echoes", False)
-    spec = TextSeam.model_validate({"trim": trim} | settings)
+    spec = TextSeam.model_validate({"trim": trim, "window": 200, "restart": True} | settings)
     sent = len(trim_for_history(shown, spec.trim, spec.word_max_chars))
     return Seam(shown, shown + lost, sent, spec, echoes=echoes, proof="exact")
 

@@ -57,6 +57,7 @@ HARMLESS: dict[str, str] = {
     "retraction": "native hosts can take text back; a note says that the wire cannot",
     "unsigned thinking: never signed": "this provider signs no thinking: nothing to lose",
     "text not kept: * with retraction": "turn.retract is on, so what is shown may be taken back",
+    "shown pictures dropped: * with retraction": "turn.retract is on, as for text",
     "retry after output: * with retraction": "turn.retract is on, so the caller sees it once",
     "tail forgotten": "a warning: the reply still goes on, only joined less well",
     "grace of 0 s": "the reply is complete by then; only its usage may be missing",
@@ -637,7 +638,6 @@ _put("tool call shown while it is written", "blocks/tool_use/release", "live", "
 _put("server tool shown while it is written", "blocks/server_tool/release", "live")
 _put("all or none, but shown one by one", "blocks/tool_use/parallel", "all_or_none")
 _put("shown tool calls dropped", "blocks/tool_use/closed", "discard")
-_put("shown pictures dropped", "blocks/media/closed", "discard")
 _put("retraction", "turn/retract", True)
 _put("block unknown", "blocks/tool", {"open": "keep"})
 _put("one tag", "blocks/thinking/tags", ["<think>"])
@@ -671,6 +671,13 @@ _put("machine for one model", "models", [{"match": ["m"], "machine": {"initial":
 _put("no model", "models", [{"match": [], "limits": {"attempts": 3}}])
 _put("mistake for one model", "models", [{"match": ["m"], "limits": {"attempts": 1}}])
 _put("slip for one model", "models", [{"match": ["m"], "limit": {"attempts": 3}}])
+
+
+@_kind("shown pictures dropped")
+def _(data: Data) -> Mutants:
+    mutant = copy.deepcopy(data)
+    mutant["blocks"]["media"]["closed"] = "discard"
+    yield f"media{_retracts(data)}", mutant
 
 
 @_kind("text not kept")

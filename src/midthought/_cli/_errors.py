@@ -11,7 +11,7 @@ from midthought import MidthoughtError, RecoveryExhausted
 from midthought.policies import PolicyError
 from midthought.review import DiagramError, FaultError, RunFileError
 
-__all__ = ["CommandError", "explained", "write_file"]
+__all__ = ["CommandError", "check_place", "explained", "write_file"]
 
 
 class CommandError(Exception):
@@ -43,14 +43,26 @@ def explained(error: Exception) -> CommandError | None:
     return None
 
 
+def check_place(path: str) -> None:
+    """Refuse a file that cannot be written, before the work that it is for."""
+    place = Path(path)
+    if place.is_dir():
+        raise _unwritable(path, "it is a folder")
+    if not place.parent.is_dir():
+        raise _unwritable(path, "its folder is not there")
+
+
 def write_file(path: str, text: str) -> None:
     """Write what a command was asked to leave in a file."""
     try:
         Path(path).write_text(text, "utf-8")
     except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or str(error)
-        hint = "name a file in a folder that is there"
-        raise CommandError(f"{path} cannot be written: {said}", hint) from None
+        raise _unwritable(path, getattr(error, "strerror", None) or str(error)) from None
+
+
+def _unwritable(path: str, said: str) -> CommandError:
+    hint = "name a file in a folder that is there"
+    return CommandError(f"{path} cannot be written: {said}", hint)
 
 
 def _policy(error: PolicyError) -> CommandError:

@@ -24,7 +24,7 @@ from midthought.review import (
     view_of,
 )
 
-from ._errors import CommandError, write_file
+from ._errors import CommandError, check_place, write_file
 from ._pictures import find_turn
 from ._sweep import plot, swept
 from ._terminal import Terminal
@@ -34,6 +34,8 @@ __all__ = ["explain", "replayed", "simulated"]
 
 def explain(terminal: Terminal, run: str, *, turn: str | None, html: str | None) -> int:
     """Tell the story of a run file's turns."""
+    if html is not None:
+        check_place(html)
     turns = _turns(terminal, run, turn)
     policies = {turn.turn_id: _policy_of(terminal, turn) for turn in turns}
     stories = {turn.turn_id: tell(turn, policies[turn.turn_id]) for turn in turns}
@@ -130,6 +132,8 @@ def simulated(
         raise CommandError(f"--turns is {turns}, expected at least 1", "correct the number")
     if plot_file is not None and not sweep:
         raise CommandError("--plot shows a sweep, and there is none", "add --sweep KEY=1..8")
+    if plot_file is not None:
+        check_place(plot_file)
     model = load_faults(faults)
     policy = load_policy(name)
     if not sweep:

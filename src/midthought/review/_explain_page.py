@@ -62,7 +62,8 @@ body { font: 15px/1.5 system-ui, sans-serif; color: #111827; background: #fff; m
 main { max-width: 90rem; margin: 2rem auto; padding: 0 1rem }
 pre { background: #f9fafb; border: 1px solid #e5e7eb; border-radius: 6px; padding: 1rem;
   overflow: auto }
-.picture { overflow: auto; margin: 1rem 0 }
+.picture { margin: 1rem 0 }
+.picture svg { max-width: 100%; height: auto }
 .line { display: flex; height: 1.6rem; border-radius: 6px; overflow: hidden; margin-top: 1rem }
 .line span { font-size: 12px; line-height: 1.6rem; text-align: center; overflow: hidden;
   white-space: nowrap; background: #fef3c7 }
