@@ -100,7 +100,7 @@ class CandidateBlocks:
     @property
     def takes_text(self) -> bool:
         """Text can go straight into the open block: no half of an emoji waits."""
-        return self.prose is not None and not self._half
+        return not self._half
 
     @property
     def calls(self) -> int:

@@ -222,7 +222,7 @@ def _thinking(block: Block, policy: Policy) -> Json | None:
 def _as_it_came(block: Block, text: str) -> Json | None:
     """The signed part, if the block still says what it said: nothing was cut off or joined."""
     data = block.data or {}
-    signed = block.closed and data.get("thoughtSignature") and data.get("text") == text
+    signed = data.get("thoughtSignature") and data.get("text") == text
     return dict(data) if signed else None
 
 

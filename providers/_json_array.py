@@ -34,7 +34,7 @@ class JSONArrayFramer(Framer):
     def __init__(self, max_bytes: int = MAX_EVENT_BYTES) -> None:
         super().__init__(max_bytes)
         self._at = 0  # so far `_pending` was looked at
-        self._begin = -1  # where its object begins, -1: not yet
+        self._begin = 0  # where the object at hand begins, while `_cut` is at work
         self._depth = 0
         self._in_string = False
 
@@ -53,13 +53,12 @@ class JSONArrayFramer(Framer):
     def _cut(self, data: bytes) -> list[Frame]:
         frames: list[Frame] = []
         start = self._at = self._depth = 0
-        self._begin, self._in_string = -1, False
+        self._in_string = False
         while (end := self._scan(data)) >= 0:
             frames.append(Frame(data[start:end], None, data[self._begin : end]))
-            start, self._begin = end, -1
+            start = end
         self._pending = bytearray(data[start:])
         self._at -= start
-        self._begin -= start if self._begin >= 0 else 0
         return frames
 
     def _scan(self, data: bytes | bytearray) -> int:
@@ -74,7 +73,7 @@ class JSONArrayFramer(Framer):
             self._at = mark.end()
             byte = data[mark.start()]
             if byte == _QUOTE:
-                self._in_string = self._depth > 0  # outside of an object it is no string of ours
+                self._in_string = True
             elif byte == _OPEN:
                 if not self._depth:
                     self._begin = mark.start()

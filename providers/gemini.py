@@ -28,6 +28,9 @@ an end. A stop with function calls is ``tool_use``.
 With ``candidateCount`` above 1 each candidate has its own blocks, numbered from
 ``candidate * 65536``, and those above 0 carry ``{"choice": c}`` as data. ``Usage.input`` includes
 cached tokens, ``Usage.output`` includes thoughts.
+
+The Interactions API of the same provider is not read here: its stream is of steps with event ids,
+another grammar with another resume.
 """
 
 from __future__ import annotations
@@ -268,11 +271,11 @@ class GeminiDecoder:
             out.append(UsageReported(self._attempt, usage))
 
     def _warm(self) -> None:
-        """Where the only candidate has text open, what follows is likely more of it."""
+        """Where the first candidate has text open, what follows is likely more of it."""
         self._hot = -1
         blocks = self._blocks.get(0)
-        if blocks is not None and len(self._blocks) == 1 and blocks.takes_text:
-            self._hot = blocks.prose if blocks.prose is not None else -1
+        if blocks is not None and blocks.prose is not None and blocks.takes_text:
+            self._hot = blocks.prose
             self._hot_thought = blocks.prose_kind == "thinking"
 
 

@@ -103,8 +103,11 @@ class Seam:
         blank = not left_out or left_out.isspace()
         # White space that was left out need not be written again in full.
         self._enough = self._sent if blank else self._t
-        if left_out:
-            found.append(_Candidate(self._sent, least=0 if blank else 1, breaks_at=_NEVER * blank))
+        if left_out and not blank:
+            found.append(_Candidate(self._sent, least=1, breaks_at=0))
+        elif left_out:
+            # Of the white space that was left out any end may be written again, or any beginning.
+            found += [_Candidate(at, least=0) for at in range(self._sent, self._t)]
         if self._t and (echoes or spec.restart):
             least = 1 if echoes else spec.min_overlap
             found.append(_Candidate(0, least=least, breaks_at=spec.min_overlap))
@@ -171,7 +174,7 @@ class Seam:
         if proved:
             best = min(proved, key=lambda c: c.start)
             return self._join(min(best.at, self._t) - best.start, "proved")
-        drop = min((min(c.at, self._t) for c in whole), default=self._sent) - self._sent
+        drop = max((min(c.at, self._t) - c.start for c in whole), default=0)
         return self._join(drop, "uncertain" if broken else self._proof, mismatch=broken)
 
     def _join(self, drop: int, quality: Quality, *, mismatch: bool = False) -> str:

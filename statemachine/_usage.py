@@ -90,7 +90,7 @@ class Ledger:
             cache_write=summed("cache_write"),
             reasoning=summed("reasoning"),
             incomplete=any(
-                a.input is None or a.output is None or a.estimated_output for a in self.attempts
+                not a.final or a.input is None or a.output is None for a in self.attempts
             ),
             shown_input=first or 0,
             discarded_output=self._discarded,

@@ -18,6 +18,7 @@ from midthought.statemachine import Answered, Ask, Event, Refused, Request
 from ._base_client import STOP_CALL_S, BaseClient, Opening, connection_phase, exhausted
 from ._call import PreparedCall
 from ._core import TurnCore
+from ._encoding import inflater
 from ._pool import Pools, verify
 from ._reply import Reply
 from ._sockets import shut_down
@@ -159,6 +160,7 @@ class _Exchange:
         self._http: httpx.AsyncClient | None = None
         self._response: httpx.Response | None = None
         self._body: AsyncIterator[bytes] | None = None
+        self._plain: Callable[[bytes], bytes] | None = None
         self._opening: Opening | None = None
         self._scope: anyio.CancelScope | None = None
         self._soon: Callable[[Callable[[], None]], object] | None = None
@@ -183,7 +185,8 @@ class _Exchange:
         if threading.get_ident() == self._thread:
             self._end_wait()
         elif self._soon is not None:
-            self._soon(self._end_wait)
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and the turn with it
+                self._soon(self._end_wait)
 
     def _end_wait(self) -> None:
         if self._scope is not None:
@@ -227,7 +230,7 @@ class _Exchange:
             else:
                 opening.responded()
                 self._response = response
-                self._body = _chunks(response)
+                self._body, self._plain = response.aiter_raw(), inflater(response)
                 result = core.headers(
                     response.status_code, response.headers.multi_items(), opening.connection
                 )
@@ -244,15 +247,19 @@ class _Exchange:
         try:
             if left >= opening.read_s - 0.05:
                 # httpx's own read timeout is this very clock: no second timer per chunk.
-                return core.data(await anext(body))
+                return self._take(await anext(body))
             chunk: bytes | None = None
             with _Waiting(self):
                 chunk = await anext(body)
-            return core.data(chunk) if chunk is not None else self._interrupted()
+            return self._take(chunk) if chunk is not None else self._interrupted()
         except StopAsyncIteration:
             return core.take_told() if core.told else core.ended()
         except (httpx.TransportError, httpx.DecodingError) as error:
             return self._failed(error)
+
+    def _take(self, chunk: bytes) -> list[Event]:
+        plain = self._plain
+        return self._core.data(chunk if plain is None else plain(chunk))
 
     def _failed(self, error: Exception) -> list[Event]:
         core = self._core
@@ -330,6 +337,7 @@ class _Exchange:
         if not self._core.done:
             self._core.tell("cancel")
             self._core.take_told()
+        self._core.on_tell(None)
         await self.close()
         stop, self._core.stop_call = self._core.stop_call, None
         if stop is not None:
@@ -350,7 +358,8 @@ class _Waiting:
     def __init__(self, io: _Exchange) -> None:
         self._io = io
         core = io._core
-        left = core.deadline - core.clock.now()
+        # A little later than the machine's own time, so that it finds its clock run out.
+        left = core.deadline - core.clock.now() + 0.001
         self._scope = anyio.CancelScope(deadline=anyio.current_time() + max(0.0, left))
 
     def __enter__(self) -> None:
@@ -378,9 +387,3 @@ async def _exhaust(body: AsyncIterator[bytes]) -> None:
         scope.cancel()
         for _ in range(_EXHAUST_READS):
             await anext(body)
-
-
-def _chunks(response: httpx.Response) -> AsyncIterator[bytes]:
-    # We ask for identity; an encoding that comes all the same is undone by httpx.
-    plain = response.headers.get("content-encoding", "identity") in ("identity", "")
-    return response.aiter_raw() if plain else response.aiter_bytes()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
@@ -15,9 +15,10 @@ from midthought.statemachine import Answered, Ask, Event, Refused, Request
 from ._base_client import STOP_CALL_S, BaseClient, Opening, connection_phase, exhausted
 from ._call import PreparedCall
 from ._core import TurnCore
+from ._encoding import inflater
 from ._pool import Pools, verify
 from ._reply import Reply
-from ._sockets import shut_down, shut_down_stream
+from ._sockets import shut_down, shut_down_pending, shut_down_stream
 
 __all__ = ["Client", "Stream"]
 
@@ -189,6 +190,7 @@ class _Exchange:
         self._http: httpx.Client | None = None
         self._response: httpx.Response | None = None
         self._body: Iterator[bytes] | None = None
+        self._plain: Callable[[bytes], bytes] | None = None
         self._opening: Opening | None = None
         self._woken = threading.Event()
         self._alarm = _Alarm(core)
@@ -215,7 +217,9 @@ class _Exchange:
             shut_down(response)
 
     def _left(self) -> float:
-        return max(0.0, self._core.deadline - self._core.clock.now())
+        # A little later than the machine's own time, so that it finds its clock run out.
+        left = self._core.deadline - self._core.clock.now() + 0.001
+        return min(max(0.0, left), threading.TIMEOUT_MAX / 2)
 
     def _open(self) -> list[Event]:
         core = self._core
@@ -238,11 +242,15 @@ class _Exchange:
         sending = _Sending(http, request, self._woken)
         if not sending.wait(self._left()):
             sending.abandon()
-            # Upstream sees the end at once; a kept-alive connection shows no socket before its
-            # response, and is closed when that comes.
-            shut_down_stream(opening.network_stream)
+            # Upstream sees the end at once, and the thread that waits for it ends.
+            if not shut_down_stream(opening.network_stream):
+                shut_down_pending(http, opening.timeout)
             self._http = None
-            return core.take_told() if core.told else core.tick()
+            self._release(http)
+            events = core.take_told() if core.told else core.tick()
+            if not (core.closing or core.done):
+                events += core.broke(httpx.ReadTimeout("no response in time"), phase="response")
+            return events
         if sending.error is not None:
             return core.broke(
                 sending.error,
@@ -252,7 +260,7 @@ class _Exchange:
         response = self._response = sending.response
         assert response is not None
         opening.responded()
-        self._body = _chunks(response)
+        self._body, self._plain = response.iter_raw(), inflater(response)
         return core.headers(
             response.status_code, response.headers.multi_items(), opening.connection
         )
@@ -263,7 +271,8 @@ class _Exchange:
         if core.deadline - core.clock.now() < opening.read_s - 0.05:
             self._alarm.set(core.deadline, self._response)
         try:
-            return core.data(next(body))
+            chunk = next(body)
+            return core.data(chunk if self._plain is None else self._plain(chunk))
         except StopIteration:
             return self._late() or core.ended()
         except (httpx.TransportError, httpx.DecodingError) as error:
@@ -301,9 +310,10 @@ class _Exchange:
             core.tell("defect")
             core.take_told()
             raise
-        if answer is None:
-            return core.host(Refused(ask.plan, "the hook returned None"))
-        return core.host(Answered(ask.plan, answer))
+        # Nothing could interrupt the hook: an answer that comes too late is refused here.
+        late = core.tick()
+        told = Refused(ask.plan, "the hook returned None") if answer is None else None
+        return [*late, *core.host(told or Answered(ask.plan, answer))]
 
     def close(self) -> None:
         """Close the open response at once."""
@@ -314,10 +324,13 @@ class _Exchange:
         if response is not None:
             response.close()
         if http is not None:
-            suspect, self._core.broken = self._core.broken, False
-            old = self._client._pools.release(http, suspect=suspect)
-            if old is not None:
-                old.close()
+            self._release(http)
+
+    def _release(self, http: httpx.Client) -> None:
+        suspect, self._core.broken = self._core.broken, False
+        old = self._client._pools.release(http, suspect=suspect)
+        if old is not None:
+            old.close()
 
     def finish(self) -> None:
         """After a whole reply: read the body's end, so that the connection can be used again."""
@@ -336,6 +349,7 @@ class _Exchange:
         if not self._core.done:
             self._core.tell("cancel")
             self._core.take_told()
+        self._core.on_tell(None)
         self.close()
         stop, self._core.stop_call = self._core.stop_call, None
         if stop is not None:
@@ -397,9 +411,3 @@ class _Sending:
             response = self.response
         if response is not None:
             response.close()
-
-
-def _chunks(response: httpx.Response) -> Iterator[bytes]:
-    # We ask for identity; an encoding that comes all the same is undone by httpx.
-    plain = response.headers.get("content-encoding", "identity") in ("identity", "")
-    return response.iter_raw() if plain else response.iter_bytes()

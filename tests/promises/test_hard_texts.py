@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from cutting import FAULTS, borders, lanes_of, run_cut
+from cutting import FAULTS, borders, cut_once, lanes_of, run_cut
 from made import HARD, REPEATING, made
 from recordings import Recording
 
@@ -37,3 +37,16 @@ def test_repeating_text(recording: Recording) -> None:
             run_cut(recording, lane, [at], rng.choice(FAULTS))
         for _ in range(5):
             run_cut(recording, lane, [rng.random(), rng.random()], rng.choice(FAULTS))
+
+
+@pytest.mark.parametrize("recording", REPEATING_ONES, ids=str)
+def test_repeating_text_instructed(recording: Recording) -> None:
+    """Nobody can tell a repeat from the next row: then the join is not called proved.
+
+    Either the text is as it was said, or the record of the seam says that it is uncertain.
+    """
+    for lane in lanes_of(recording, "instruct", "chat"):
+        for at in borders(recording):
+            run = cut_once(recording, lane, at, "fin")
+            qualities = [r["quality"] for r in run.ran.records_of("llm_seam_joined")]
+            assert run.ran.view.text == recording.reply.text or "uncertain" in qualities, at

@@ -126,7 +126,8 @@ def test_a_signature_may_come_with_a_later_piece() -> None:
     events = read(
         [
             says(_function(name="f", willContinue=True)),
-            says({**_function(), "thoughtSignature": "c2ln"}),
+            says({**_function(willContinue=True), "thoughtSignature": "c2ln"}),
+            says({**_function(), "thoughtSignature": "b3RoZXI="}),
             stop(),
         ]
     )

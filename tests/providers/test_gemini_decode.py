@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from gemini_frames import (
-    JSON,
     POLICY,
     VERTEX,
     built,
@@ -26,7 +25,6 @@ from midthought.policies import FailureKind, Policy, Stop
 from midthought.statemachine import (
     BlockClosed,
     BlockDelta,
-    BlockStarted,
     Checkpoint,
     Heartbeat,
     Opened,
@@ -101,10 +99,11 @@ def test_what_is_no_text_goes_by_verbatim() -> None:
         {"inlineData": {"mimeType": "image/png", "data": "BB=="}, "thought": True},
         {"functionResponse": {"name": "f", "response": {}}},
         {"tomorrow": {"a": 1}},
+        {"inlineData": {"mimeType": "image/png", "data": "CC=="}, "text": "a caption"},
     ]
     events = read([says("A", *parts, "B"), stop()])
 
-    assert ["text", "media", "media", "other", "other", "other", "text"] == [
+    assert ["text", "media", "media", "other", "other", "other", "media", "text"] == [
         block.kind for block in built(events)
     ]
     assert [None, *parts, None] == [block.data for block in built(events)]
@@ -138,7 +137,9 @@ def test_tools_of_the_provider_are_paired() -> None:
             says({"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2"}}),
             says({"toolCall": {"id": "t1", "toolType": "SEARCH"}}),
             says({"toolResponse": {"id": "t1", "response": {}}}),
+            says({"executableCode": {"language": "PYTHON", "code": "3"}}),
             says({"toolResponse": {"id": "alone", "response": {}}}),
+            says({"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "3"}}),
             stop(),
         ]
     )
@@ -148,8 +149,10 @@ def test_tools_of_the_provider_are_paired() -> None:
     assert {"server_tool"} == {block.kind for block in blocks}
     assert ids[0] == ids[2]
     assert ids[1] == ids[3]
-    assert ["t1", "t1", "alone"] == ids[4:]
-    assert 4 == len(set(ids))
+    assert ["t1", "t1"] == ids[4:6]
+    assert "alone" == ids[7]
+    assert ids[6] == ids[8]
+    assert 5 == len(set(ids))
     assert {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}} == blocks[2].data
 
 
@@ -312,6 +315,8 @@ def test_usage_is_a_running_total() -> None:
     body = {"candidates": [{"content": {"parts": [{"text": "A"}]}}]}
     events = read(
         [
+            frame({"usageMetadata": first}),
+            frame({"usageMetadata": first}),
             frame({**body, "usageMetadata": first}),
             frame({**body, "usageMetadata": first}),
             frame({**body, "usageMetadata": {"trafficType": "ON_DEMAND"}}),
@@ -340,17 +345,17 @@ def test_usage_alone_is_a_response() -> None:
 
 def test_citations_belong_to_the_text() -> None:
     """Both names of the list are read; what is repeated is told once."""
-    one, two = {"startIndex": 1, "endIndex": 9}, {"uri": "https://x.example"}
+    one, two, three = {"startIndex": 1, "endIndex": 9}, {"uri": "https://x.example"}, {"title": "t"}
     events = read(
         [
-            says("A", citationMetadata={"citationSources": [one]}),
+            says("A", citationMetadata={"citationSources": [three, one]}),
             says("B", citationMetadata={"citations": [one, two]}),
             stop(),
         ]
     )
     (block,) = built(events)
 
-    assert [one, two] == [json.loads(text) for text in block.citations]
+    assert [three, one, two] == [json.loads(text) for text in block.citations]
 
 
 def test_halves_of_an_emoji() -> None:
@@ -360,93 +365,4 @@ def test_halves_of_an_emoji() -> None:
 
     assert "xa\U0001f600b" == text_of(events)
     assert "a\ufffd" == text_of(read([frame(halves % r"a\ud83d"), stop()]))
-
-
-# --- several candidates ---------------------------------------------------------------------------
-
-
-def test_candidates_have_their_own_blocks() -> None:
-    """Blocks of another candidate say so; the stop fact waits for all of them."""
-
-    def at(index: int, *parts: str, **more: Any) -> dict[str, Any]:
-        return {"index": index, "content": {"parts": [{"text": p} for p in parts]}, **more}
-
-    events = read(
-        [
-            frame({"candidates": [at(0, "A"), at(1, "B")]}),
-            frame({"candidates": [at(1, "b", finishReason="MAX_TOKENS")]}),
-            frame({"candidates": [at(0, "a", finishReason="STOP")]}),
-        ],
-        choices=2,
-    )
-    (known,) = only(events, StopKnown)
-
-    assert [("Aa", None), ("Bb", {"choice": 1})] == [(b.text, b.data) for b in built(events)]
-    assert (Stop.end, {"candidates": {"0": "STOP", "1": "MAX_TOKENS"}}) == (
-        known.stop,
-        known.details,
-    )
-
-
-def test_a_second_candidate_that_comes_late() -> None:
-    """Its first text is not taken for more of the first one's."""
-    late = {"candidates": [{"index": 1, "content": {"parts": [{"text": "B"}]}}]}
-    events = read([says("A"), says("a"), frame(late), says("a")])
-
-    assert [("Aaa", None), ("B", {"choice": 1})] == [(b.text, b.data) for b in built(events)]
-
-
-def test_one_candidate_after_the_other() -> None:
-    """With the request's number known, the first one's end is not the reply's."""
-    first = says("A", finishReason="STOP")
-    second = frame({"candidates": [{"index": 1, "content": {"parts": [{"text": "B"}]}}]})
-
-    assert FailureKind.premature_end is failed(read([first, second], choices=2))
-    assert [Stop.end] == [e.stop for e in only(read([first], choices=1), StopKnown)]
-
-
-# --- other bodies ---------------------------------------------------------------------------------
-
-REPLY = [
-    {"candidates": [{"content": {"parts": [thinks("hm")]}}], "responseId": "r"},
-    {"candidates": [{"content": {"parts": [{"text": "Alpha"}]}}]},
-    {"candidates": [{"content": {"parts": [call(args={"a": "}]"})]}, "finishReason": "STOP"}]},
-]
-
-
-@pytest.mark.parametrize("size", [1, 5, 10_000])
-@pytest.mark.parametrize("indent", [None, 2])
-def test_a_json_array_is_the_same_reply(size: int, indent: int | None) -> None:
-    """Without ``alt=sse`` the same responses come in one array, and mean the same."""
-    body = json.dumps(REPLY, indent=indent).encode()
-    chunks = [body[at : at + size] for at in range(0, len(body), size)]
-
-    assert read([frame(one) for one in REPLY]) == read(chunks, headers=JSON)
-
-
-@pytest.mark.parametrize("kind", ["application/json", "text/event-stream", "text/plain", ""])
-def test_one_json_body_is_a_reply_too(kind: str) -> None:
-    """A whole response, or an array of them, under any content type (case M07)."""
-    whole = {"candidates": [{"content": {"parts": [{"text": "A"}]}, "finishReason": "STOP"}]}
-    for body in (whole, [whole]):
-        events = read([json.dumps(body).encode()], headers=[("content-type", kind)])
-        assert ("A", Stop.end) == (text_of(events), last(events).stop)
-
-
-@pytest.mark.parametrize("body", ["[]", "[", '[{"candidates": [{"content": {"parts": [{"text": "A'])
-def test_a_cut_array_is_a_cut(body: str) -> None:
-    """An array that ends early, or empty, is no reply."""
-    assert FailureKind.premature_end is failed(read([body.encode()], headers=JSON))
-
-
-def test_events_are_told_the_same_in_one_read_or_many() -> None:
-    """Blocks start once and in order, whatever was hot before."""
-    frames = [says("A"), says(thinks("hm")), says("B", thinks("so")), says("C"), stop()]
-    frames[1:1] = [says("a", thinks("h"))]
-    events = read(frames)
-
-    assert events == read([b"".join(frames)])
-    assert ["text", "thinking", "text", "thinking", "text"] == [
-        e.kind for e in only(events, BlockStarted)
-    ]
-    assert ("AaBC", "hhmso") == (text_of(events), text_of(events, "thinking"))
+    assert "a\ufffdx" == text_of(read([frame(halves % r"a\ud83d"), says("x"), stop()]))

@@ -77,6 +77,12 @@ def test_half_an_object_is_none() -> None:
     assert framer.finish() is None
 
 
+def test_what_stands_beside_the_objects() -> None:
+    """Strings beside them are strings, whatever they hold; a stray bracket means nothing."""
+    assert [{"a": 1}] == _frames([b'["{", "x}", {"a": 1}]'])[0]
+    assert [{"a": 1}] == _frames([b'} {"a": 1} }'])[0]
+
+
 def test_objects_without_an_array_are_read_too() -> None:
     """One object alone, several without commas, and server-sent events under a wrong name."""
     for body in (b'{"a": 1}', b'\xef\xbb\xbf{"a": 1}\n', b'data: {"a": 1}\r\n\r\n'):

@@ -91,6 +91,27 @@ def test_a_mistake_for_some_models_is_found(tmp_path: Path) -> None:
     assert [(("old-*",), 1)] == [(models, worst.requests) for models, worst in proof.by_models]
 
 
+TWO = """
+exhaust.remove = ["runaway"]
+[[rules.append]]
+name = "first"
+on = { failure = ["runaway"] }
+action = "retry"
+limit = 1
+[[rules.append]]
+name = "second"
+on = { failure = ["runaway"] }
+action = "retry"
+limit = 1
+"""
+
+
+def test_a_rule_behind_one_that_is_used_up_is_alive(tmp_path: Path) -> None:
+    """Two rules of one condition with a limit each are no shadow: the second follows the first."""
+    assert set() == _kinds(_prove(tmp_path, TWO))
+    assert {"shadowed-rule"} == _kinds(_prove(tmp_path, TWO.replace('"retry"', '"stop"')))
+
+
 PATIENT = """
 [[machine.states]]
 name = "queued"

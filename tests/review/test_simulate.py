@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import random
+import re
 from pathlib import Path
 from typing import get_args
 
 import pytest
 from fleet import by_client, by_simulator
+from pydantic import BaseModel
 
 from midthought.policies import Policy, load_policy
 from midthought.review import (
@@ -23,6 +26,7 @@ from midthought.review import (
 from midthought.review._faults import Reply, Window
 from midthought.review._world import End, Ending
 
+DOCS = Path(__file__).parents[2] / "docs" / "simulate.md"
 POLICIES = ("anthropic", "openai-chat", "llamacpp", "anthropic+strict")
 
 
@@ -215,6 +219,38 @@ def test_a_bad_model_says_what_is_wrong(tmp_path: Path, text: bytes, said: str) 
 
     assert "mine.toml" in str(caught.value)
     assert said in str(caught.value)
+
+
+def keys_of(model: type[BaseModel], prefix: str = "") -> dict[str, str]:
+    """Key -> default, as the documentation writes them."""
+    found: dict[str, str] = {}
+    for name, field in model.model_fields.items():
+        if name == "reply":
+            found |= keys_of(Reply, "reply.")
+        elif name == "windows":
+            found |= keys_of(Window, "windows.")
+        else:
+            default = field.default
+            shown = "none" if default is None else f"`{json.dumps(default)}`"
+            found[prefix + name] = shown
+    return found
+
+
+def test_every_key_is_documented() -> None:
+    """docs/simulate.md lists each key of a fault model with its default, and no other."""
+    rows = re.findall(r"^\| `([\w.]+)` \| (\S+) \|", DOCS.read_text("utf-8"), re.MULTILINE)
+
+    assert keys_of(Faults) == dict(rows)
+    assert len(rows) == len(dict(rows))
+
+
+def test_the_documented_model_loads(tmp_path: Path) -> None:
+    """The example of docs/simulate.md is a fault model."""
+    (example,) = re.findall(r"```toml\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL)
+    path = tmp_path / "evening.toml"
+    path.write_text(example, "utf-8")
+
+    assert "evening" == load_faults(path).name
 
 
 def test_an_unknown_model_names_the_known_ones() -> None:

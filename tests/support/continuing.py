@@ -24,7 +24,8 @@ Json = dict[str, Any]
 #: How an instructed model goes on. ``exact``: where the history ends. ``no_leading_space``: without
 #: leading white space where it was told that there is some. ``repeats``: with the last 20 to 60
 #: characters once more. ``restarts``: from the beginning. ``rethinks``: after thinking again.
-Variant = Literal["exact", "no_leading_space", "repeats", "restarts", "rethinks"]
+#: ``echoes``: not for instructed models; one that is prefilled says the prefix once more.
+Variant = Literal["exact", "no_leading_space", "repeats", "restarts", "rethinks", "echoes"]
 
 SAID_AGAIN: tuple[Variant, ...] = ("repeats", "restarts")
 #: Fewer characters said again are no proof of anything: such a model is not played.
@@ -92,7 +93,10 @@ class Continuing:
         blocks = [] if isinstance(content, str) else [b for b in content if b["type"] == "text"]
         carried = content if isinstance(content, str) else "".join(b["text"] for b in blocks)
         place = self._find(content)
-        variant = self._variant if kind == "instruct" else "exact"
+        mine = (self._variant == "echoes") is (kind == "prefill")
+        variant = self._variant if mine else "exact"
+        if variant == "echoes":
+            place = _Place(next(n for n, p in enumerate(self._reply.parts) if p.kind == "text"), 0)
         if variant in SAID_AGAIN and min(len(carried), place.offset) < PROOF:
             variant = "exact"
         place = self._vary(place, variant, instruction)

@@ -12,7 +12,7 @@ from promises import Run, check
 from recordings import Recording
 from twin import Answer, End, Twin
 
-__all__ = ["FAULTS", "ODD", "Cut", "borders", "lanes_of", "run_cut"]
+__all__ = ["FAULTS", "ODD", "Cut", "borders", "cut_once", "lanes_of", "run_cut"]
 
 #: A place in the stream: a byte, or a share of what is played.
 Cut = int | float
@@ -56,6 +56,19 @@ def run_cut(
     chunk: int = 0,
 ) -> Run:
     """Play it, cut attempt ``n`` at ``cuts[n]``, let it go on, and check every promise."""
+    run = _play(recording, lane, cuts, fault, repeat, chunk)
+    check(run)
+    return run
+
+
+def cut_once(recording: Recording, lane: Lane, at: int, fault: str) -> Run:
+    """Cut once and go on, and check nothing."""
+    return _play(recording, lane, [at], fault, 20, 0)
+
+
+def _play(
+    recording: Recording, lane: Lane, cuts: Sequence[Cut], fault: str, repeat: int, chunk: int
+) -> Run:
     upstream = Continuing(recording, variant=lane.variant, repeat=repeat)
     places: list[int] = []
 
@@ -74,6 +87,4 @@ def run_cut(
     request = request_of(lane, recording)
     rng = random.Random(len(recording.data)).random
     twin = Twin(lane.policy, request, answer, rng=rng, choices=recording.reply.choices)
-    run = Run(recording, lane, twin.run(), upstream, tuple(places), fault, request)
-    check(run)
-    return run
+    return Run(recording, lane, twin.run(), upstream, tuple(places), fault, request)

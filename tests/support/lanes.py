@@ -136,6 +136,13 @@ LANES = [
     _chat("chat-strict", "openai-chat+strict", retracts=True),
     _chat("llamacpp", "llamacpp", hold_first=1),
     _chat("llamacpp-greedy", "llamacpp", extra=GREEDY, hold_first=1),
+    _chat(
+        "llamacpp-echoes",
+        "llamacpp",
+        "echoes",
+        laid_over="[continuation.prefill]\nechoes = true",
+        hold_first=1,
+    ),
     _chat("llamacpp-strict", "llamacpp+strict", retracts=True),
     _chat("chat-closed", "openai-chat", laid_over='[blocks.text]\nrelease = "closed"'),
 ]

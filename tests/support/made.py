@@ -28,14 +28,14 @@ REPEATING = {
 }
 #: Where words, white space and characters are not what they seem.
 HARD = {
-    "japanese": "吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。薄暗い所にいた。",
+    "japanese": "吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。暗い所にいた。",
     "thai": "ภาษาไทยเขียนติดกันโดยไม่มีช่องว่างระหว่างคำ ยกเว้นเมื่อจบประโยค",
     "emoji": "Family 👨‍👩‍👧‍👦 and flag 🏴󠁧󠁢󠁳󠁣󠁴󠁿, thumbs 👍🏽, and é with a combining accent: é.",
     "link": "See https://example.test/" + "".join(map(str, range(60))) + " for the rest of it.",
     "leading": "\n\n  Indented at first, then not.\nAnd a tab:\tthere.",
     "trailing": "Ends with a lot of white space.  \n\n   \n",
     "fence": "Here:\n```py\na = 1\n\nb = 2\n```\nand\n```sh\nls\n```\nDone, with ``` inside.",
-    "quotes": 'He said "no \\ way", she \u201cyes\u201d; \u2028 is a line end, {"json": "\\u0041"}.',
+    "quotes": 'He said "no \\ way", she \u201cyes\u201d; \u2028 ends a line, {"json": "\\u0041"}.',
     "nbsp": "Narrow\u202fspaces\u00a0and\u3000wide ones\u2003are white space too, aren't they?",
     "long words": "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbaubeamte, ja.",
 }
