@@ -1,7 +1,7 @@
 """Commit: which blocks of a partial reply are kept: each kind, open and closed, by each rule."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -120,7 +120,7 @@ def test_every_kind_is_judged() -> None:
     """No kind of block is without an answer."""
     for kind in BLOCK_KINDS:
         for closed in (True, False):
-            kept, dropped = decided(block(kind, closed=closed))
+            kept, dropped = decided(block(cast(BlockKind, kind), closed=closed))
 
             assert 1 == len(kept) + len(dropped)
 

@@ -6,7 +6,7 @@ stands beside the machine and checks each order against what was fed, by the pro
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pytest
@@ -481,7 +481,7 @@ def played(policy: Policy, steps: Sequence[Step]) -> Watched:
 
 
 #: For the two that matter most: three times the examples of the profile that runs.
-often = settings(max_examples=3 * settings.default.max_examples)
+often = settings(max_examples=3 * settings().max_examples)
 
 # --- what must hold -------------------------------------------------------------------------------
 
@@ -724,7 +724,7 @@ def test_a_second_start_of_the_turn_is_no_secret(count: int) -> None:
         turn.feed(Responded(0), Opened(0))
 
     assert 1 == len(turn.of_event(Opened))
-    assert cast(float, turn.machine.next_deadline()) > turn.now
+    assert turn.machine.next_deadline() > turn.now
 
 
 def test_failures_of_every_kind_have_an_end() -> None:
@@ -732,7 +732,7 @@ def test_failures_of_every_kind_have_an_end() -> None:
     for kind in FailureKind:
         for phase in ("connect", "response", "stream"):
             turn = Watched(policy_of())
-            turn.feed(Finished(0, Stop.error, Failure(kind, phase=phase)))  # type: ignore[arg-type]
+            turn.feed(Finished(0, Stop.error, Failure(kind, phase=phase)))
             for _ in range(60):
                 turn.rest()
                 if not turn.is_done:

@@ -1258,7 +1258,7 @@ def test_late_events_are_counted() -> None:
 
 
 def test_what_still_comes_of_a_reply_that_was_taken_back() -> None:
-    """After a retraction late text of the old attempt reaches nobody, although it was being shown."""
+    """After a retraction late text of the old attempt reaches nobody, though it was shown."""
     rule = {"name": "r", "on": {"failure": ["sse_transport"]}, "action": "retry", "limit": 1}
     play = Play(policy_of(turn={"retract": True}, rules=[rule | {"backoff": "transient"}]))
     play.say(TEXT)

@@ -6,6 +6,7 @@ lost or leads elsewhere cannot hide. The generated page is the second, golden co
 
 import importlib.util
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -33,7 +34,7 @@ class Turn(NamedTuple):
 
 
 #: What each guard means, once more and independent of the engine.
-MEANING = {
+MEANING: dict[str, Callable[[Turn], bool]] = {
     "turn_complete": lambda t: t.failed and t.whole_tool_calls >= 1,
     "recoverable": lambda t: t.rule_taken,
     "needs_recovery": lambda t: t.rule_taken,
@@ -82,8 +83,8 @@ for _cells in list(TABLE.values())[:5]:
 
 #: Each combination of answers that the guards of the table can give.
 SITUATIONS = [
-    Turn("", *facts[:4], *progress, wait_fits)
-    for *facts, progress, wait_fits in itertools.product(
+    Turn("", failed, calls, taken, accepts, *progress, fits)
+    for failed, calls, taken, accepts, progress, fits in itertools.product(
         (False, True), (0, 1, 2), (False, True), (False, True),
         [(0, 0), (3, 0), (1, 2), (2, 2), (3, 2)], (False, True),
     )

@@ -64,6 +64,10 @@ class PlainBuilder:
         """The model's name."""
         return str(request.get("model", ""))
 
+    def choices(self, request: Mapping[str, Any]) -> int:
+        """One reply."""
+        return 1
+
     def cap(self, request: Mapping[str, Any], policy: Policy) -> int | None:
         """The output cap."""
         return cast(int | None, request.get("max_tokens"))
