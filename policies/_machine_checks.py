@@ -219,6 +219,37 @@ def _reachable(view: _View) -> Iterator[Problem]:
             yield Problem(("machine", "states", place), found, "a way to it", hint)
 
 
+def _circles(view: _View) -> Iterator[Problem]:
+    """Between two requests a turn may wait and ask, but never in a circle."""
+    idle = {name for name, role in view.roles.items() if role in ("wait", "ask")}
+    moves = [r for r in view.machine.transitions if r.trigger in ("waited", "answered", "refused")]
+    for place, row in enumerate(view.machine.transitions):
+        if row.source not in idle or row not in moves:
+            continue
+        reached, ends = set(), [row.source if row.dest == "=" else row.dest]
+        while ends:
+            state = ends.pop()
+            if state in idle and state not in reached:
+                reached.add(state)
+                rows = (r for r in moves if r.source == state)
+                ends += [r.source if r.dest == "=" else r.dest for r in rows]
+        if row.source in reached:
+            found = f"a circle of states that only wait or ask, through {row.source!r}"
+            hint = "let it lead to the state of role resume, or to the end"
+            path = ("machine", "transitions", place, "dest")
+            yield Problem(path, found, "a way that goes on", hint)
+
+
+def _cuts(view: _View) -> Iterator[Problem]:
+    """A failure that nothing was committed for is never a success."""
+    for place, row in enumerate(view.machine.transitions):
+        if row.trigger == "failed" and view.outcomes.get(row.dest) == "completed":
+            found = f"'failed' leads to {row.dest!r}"
+            hint = "let it lead to the state of role assess"
+            path = ("machine", "transitions", place, "dest")
+            yield Problem(path, found, "a state in which the failure is assessed", hint)
+
+
 _Ask = Callable[[_View], Iterator[Problem]]
 _NAMES: tuple[_Ask, ...] = (_states, _roles, _rows)
-_WAYS: tuple[_Ask, ...] = (_cells, _required, _ends, _questions, _reachable)
+_WAYS: tuple[_Ask, ...] = (_cells, _required, _ends, _questions, _circles, _cuts, _reachable)

@@ -101,6 +101,11 @@ class Recovery:
         return self._ctx.turn.state
 
     @property
+    def is_open(self) -> bool:
+        """Events of an attempt are expected."""
+        return self._ctx.open
+
+    @property
     def done(self) -> bool:
         """The turn has ended."""
         return self._ctx.turn.outcome is not None

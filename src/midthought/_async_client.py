@@ -64,8 +64,8 @@ class AsyncClient(BaseClient):
         return stream.turn
 
     async def aclose(self) -> None:
-        """Close the client's own connections; a running turn sends no further request."""
-        self._closed = True
+        """End running turns as aborted, and close the client's own connections."""
+        self._end_turns()
         for client in self._pools.drain():
             await client.aclose()
 
@@ -247,19 +247,20 @@ class _Exchange:
         try:
             if left >= opening.read_s - 0.05:
                 # httpx's own read timeout is this very clock: no second timer per chunk.
-                return self._take(await anext(body))
-            chunk: bytes | None = None
-            with _Waiting(self):
-                chunk = await anext(body)
-            return self._take(chunk) if chunk is not None else self._interrupted()
+                chunk = self._inflated(await anext(body))
+            else:
+                chunk = None
+                with _Waiting(self):
+                    chunk = self._inflated(await anext(body))
         except StopAsyncIteration:
             return core.take_told() if core.told else core.ended()
         except (httpx.TransportError, httpx.DecodingError) as error:
             return self._failed(error)
+        # Outside: what the machine's own sinks raise is no fault of the transport.
+        return core.data(chunk) if chunk is not None else self._interrupted()
 
-    def _take(self, chunk: bytes) -> list[Event]:
-        plain = self._plain
-        return self._core.data(chunk if plain is None else plain(chunk))
+    def _inflated(self, chunk: bytes) -> bytes | None:
+        return chunk if self._plain is None else self._plain(chunk)
 
     def _failed(self, error: Exception) -> list[Event]:
         core = self._core

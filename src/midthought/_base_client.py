@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import uuid
+import weakref
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,7 +20,7 @@ from midthought.statemachine import Connection, Phase, Request, Rng
 from ._call import PreparedCall
 from ._capabilities import Capabilities
 from ._core import Sink, TurnCore
-from ._errors import ClosedClient, InvalidHeader, MissingKey, RecoveryExhausted
+from ._errors import ClosedClient, InvalidHeader, InvalidPreparedCall, MissingKey, RecoveryExhausted
 from ._records import record
 
 __all__ = ["STOP_CALL_S", "BaseClient", "Hook", "Opening", "connection_phase", "exhausted"]
@@ -106,6 +107,7 @@ class BaseClient:
         self._rng: Rng = rng or random.random
         self.run_id = run_id or uuid.uuid4().hex
         self._closed = False
+        self._running: weakref.WeakSet[TurnCore] = weakref.WeakSet()
 
     def _key(self, given: str | None) -> str | None:
         name = self.policy.auth.key_env
@@ -131,8 +133,18 @@ class BaseClient:
         if self._closed:
             raise ClosedClient("this client is closed: make a new one")
 
+    def _end_turns(self) -> None:
+        self._closed = True
+        for core in list(self._running):
+            core.tell("abort")
+
     def _begin(self, call: PreparedCall) -> TurnCore:
         self._check_open()
+        if not isinstance(call, PreparedCall):
+            raise InvalidPreparedCall(
+                f"a turn is run from a prepared call, not from a {type(call).__name__}: "
+                "client.stream(client.prepare(request))"
+            )
         features = self.dialect.features(call._request, call.policy)
         core = TurnCore(
             call.policy,
@@ -148,6 +160,7 @@ class BaseClient:
             run_id=self.run_id,
         )
         call._start(self, core)
+        self._running.add(core)
         return core
 
     def _record(self, name: str, fields: Mapping[str, Any]) -> None:

@@ -161,6 +161,8 @@ class TurnCore:
     def ended(self) -> list[Event]:
         """The body ended in an orderly way."""
         reader = self._now_reader()
+        if reader.finished and self.machine.is_open:
+            raise RuntimeError("the attempt has ended, but the machine was not told: a sink raised")
         return self._read(reader.end(elapsed_s=self.clock.now() - self._sent_at))
 
     def broke(

@@ -56,8 +56,8 @@ class Client(BaseClient):
         return stream.turn
 
     def close(self) -> None:
-        """Close the client's own connections; a running turn sends no further request."""
-        self._closed = True
+        """End running turns as aborted, and close the client's own connections."""
+        self._end_turns()
         for client in self._pools.drain():
             client.close()
 
@@ -272,7 +272,7 @@ class _Exchange:
             self._alarm.set(core.deadline, self._response)
         try:
             chunk = next(body)
-            return core.data(chunk if self._plain is None else self._plain(chunk))
+            chunk = chunk if self._plain is None else self._plain(chunk)
         except StopIteration:
             return self._late() or core.ended()
         except (httpx.TransportError, httpx.DecodingError) as error:
@@ -280,6 +280,8 @@ class _Exchange:
             if events:
                 return events
             return core.broke(error, phase="stream", connection=opening.connection)
+        # Outside: what the machine's own sinks raise is no fault of the transport.
+        return core.data(chunk)
 
     def _late(self, *, timed_out: bool = False) -> list[Event]:
         """Events of what ended the read from outside: something told, or a clock."""

@@ -174,6 +174,16 @@ MACHINE = {
         ROW.format("opened", "backoff", "=", '"recoverable"'), 6, "machine.transitions[0].when",
         "'opened' in 'backoff'", "without guards", "without when",
     ),
+    "a wait that leads to itself": Bad(
+        ROW.format("waited", "backoff", "=", '"recoverable"') + "\n" + ROW.format(
+            "waited", "backoff", "continuing", ""
+        ) + "\nreplace = true",
+        5, "machine.transitions[0].dest", "a circle", "goes on", "resume",
+    ),
+    "a cut that is a success": Bad(
+        ROW.format("failed", "streaming", "completed", '"not_turn_complete"'),
+        5, "machine.transitions[0].dest", "'failed' leads to 'completed'", "assessed", "assess",
+    ),
     "a row before one that it hides": Bad(
         ROW.format("opened", "streaming", "=", "")
         + "\nreplace = true\n"

@@ -40,7 +40,7 @@ MEANING: dict[str, Callable[[Turn], bool]] = {
     "needs_recovery": lambda t: t.rule_taken,
     "stopped_by_model": lambda t: not t.failed,
     "accepts_partial": lambda t: t.accepts_partial,
-    "no_progress": lambda t: t.no_progress_limit and t.idle_continuations >= t.no_progress_limit,
+    "no_progress": lambda t: 0 < t.no_progress_limit <= t.idle_continuations,
     "wait_too_long": lambda t: not t.wait_fits,
     "": lambda t: True,
 }

@@ -100,7 +100,7 @@ SHOWN: dict[str, Row] = {
     "C04-first-byte-stall": Row(
         2,
         REST,
-        laid_over="[clocks]\nheaders_s = 0.09\n",
+        laid_over="[clocks]\nheaders_s = 0.5\n",
         also=(same_request(), closed_before_next),
         timed=True,  # httpx's own timeout, or our clock: the same time, the first one tells
     ),
