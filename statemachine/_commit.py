@@ -109,8 +109,6 @@ def _reason(block: Block, rules: Blocks, paired: frozenset[str], *, finished: bo
         # A blank block that was shown stays: taking it back would lose its characters.
         said = block.text.strip() or block.pending.strip() or block.citations
         return None if block.shown or said else "blank"
-    if not block.closed:
-        return "open"
     if kind == "server_tool" and not finished and block.id not in paired:
         return "unpaired"
     return None

@@ -179,6 +179,7 @@ class Context:
         self.record_dropped(reason)
         if take_back:
             self.timeline.take_back()
+            self.history.taken_back()
         else:
             self.timeline.apply(self.turn.decided)
         self.turn.decided = self.timeline.commit(finished=not self.turn.failed)

@@ -32,8 +32,11 @@ class History:
 
     def answered(self, order: Continue) -> None:
         """The continuation ``order`` brought something that is kept."""
-        if not self._orders or self._orders[-1] is not order:
-            self._orders.append(order)
+        self._orders.append(order)
+
+    def taken_back(self) -> None:
+        """The turn begins anew: nothing that was asked so far counts."""
+        self._orders.clear()
 
     def answer_calls(self) -> None:
         """Nobody will run the calls of this turn: they are answered as not executed."""

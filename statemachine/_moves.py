@@ -312,15 +312,14 @@ class Moves:
         if ctx.turn.state in ctx.hooks:
             ctx.out.append(Ask(ctx.turn.state, plan.number, {"kind": ctx.why}))
         else:
-            self.refuse("the host has no such hook")
+            self.refuse(plan, "the host has no such hook")
 
-    def refuse(self, reason: str) -> None:
-        """The host has no answer: the rule does not apply to this failure."""
+    def refuse(self, plan: Plan, reason: str) -> None:
+        """The host has no answer: the rule of this plan does not apply to this failure."""
         ctx = self._ctx
-        plan, ctx.turn.plan = ctx.turn.plan, None
-        if plan is not None:
-            ctx.chooser.struck.add(plan.rule.name)
-            ctx.record("llm_hook_refused", rule=plan.rule.name, reason=reason)
+        ctx.turn.plan = None
+        ctx.chooser.struck.add(plan.rule.name)
+        ctx.record("llm_hook_refused", rule=plan.rule.name, reason=reason)
         self.fire("refused")
 
     def _wait(self) -> None:

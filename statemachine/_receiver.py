@@ -192,8 +192,7 @@ class Receiver:
         timeline.settle_seam()
         if not ctx.seam_recorded:
             self._joined()
-        if ctx.open:
-            self._moves.finished(stop)
+        self._moves.finished(stop)
 
 
 _HANDLERS: dict[type[Event], Any] = {

@@ -216,7 +216,7 @@ class Recovery:
         elif plan is not None and plan.asks:
             if ctx.now >= plan.asked_at + ctx.policy.clocks.hook_s:
                 self._withdraw()
-                self._moves.refuse("no answer in time")
+                self._moves.refuse(plan, "no answer in time")
         elif ctx.now >= ctx.until:
             self._moves.fire("waited")
 
@@ -273,14 +273,14 @@ class Recovery:
             self._moves.fire("answered")
             return
         if hook == "compact" and _size(event.request) >= _size(ctx.request):
-            self._moves.refuse("the request did not shrink")
+            self._moves.refuse(plan, "the request did not shrink")
             return
         before = ctx.request, ctx.features
         ctx.request = event.request
         ctx.features = ctx.builder.features(event.request, ctx.policy)
         if plan.how == "continue" and not ctx.strategies(ctx.turn.decided.kept):
             ctx.request, ctx.features = before
-            self._moves.refuse("no continuation strategy is allowed with the new request")
+            self._moves.refuse(plan, "no continuation strategy is allowed with the new request")
             return
         ctx.sent = self._moves.request_for(ctx.order) or ctx.sent
         self._moves.fire("answered")
@@ -289,7 +289,7 @@ class Recovery:
     def _refused(self, event: Refused) -> None:
         plan = self._ctx.turn.plan
         if plan is not None and plan.asks and event.plan == plan.number:
-            self._moves.refuse(event.reason)
+            self._moves.refuse(plan, event.reason)
         else:
             self._ctx.turn.late_events += 1
 

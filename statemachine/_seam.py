@@ -210,9 +210,7 @@ class Seam:
 
 
 def _common(a: str, b: str) -> int:
+    """Length of the common beginning; ``a`` is not the longer one."""
     if b.startswith(a):
         return len(a)
-    for i, (x, y) in enumerate(zip(a, b, strict=False)):
-        if x != y:
-            return i
-    return min(len(a), len(b))
+    return next(i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)

@@ -250,10 +250,6 @@ class Timeline:
             self._remove([block])  # the seam holds all there is of it
 
     def _close(self, block: Block) -> None:
-        if block is self._seam_block and self._seam is not None:
-            rest = self._seam.end()
-            if rest:
-                self._show(block, rest)
         self._flush_pending(block)
         block.closed = True
         if self.hot_block is block:

@@ -23,8 +23,8 @@ from midthought.testing import play as play_whole
 #: The clocks are short too, where silence is to be noticed.
 WATCHFUL = """
 [clocks]
-first_content_s = 0.09
-liveness_s = 0.09
+first_content_s = 0.4
+liveness_s = 0.4
 """
 EVERY = 9
 RECORDINGS = [

@@ -90,11 +90,11 @@ SHOWN: dict[str, Row] = {
     ),
     "B04-last-event-no-blank-line": Row(1, "Alpha"),
     "B06-empty-200": Row(2, "", also=(empty_flagged, same_request(), usage_is(5, 0))),
-    "C01-stall-mid-response": Row(2, BOTH, laid_over="[clocks]\nliveness_s = 0.09\n"),
+    "C01-stall-mid-response": Row(2, BOTH, laid_over="[clocks]\nliveness_s = 0.4\n"),
     "C02-pings-reset-timeout": Row(
         2,
         REST,
-        laid_over="[clocks]\nfirst_content_s = 0.09\nliveness_s = 5.0\n",
+        laid_over="[clocks]\nfirst_content_s = 0.4\nliveness_s = 5.0\n",
         time_scale=0.1,
     ),
     "C04-first-byte-stall": Row(
