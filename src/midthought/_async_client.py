@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import inspect
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -21,6 +22,7 @@ from ._core import TurnCore
 from ._encoding import inflater
 from ._pool import Pools, verify
 from ._reply import Reply
+from ._sleepwatch import sleep_watch
 from ._sockets import shut_down
 
 __all__ = ["AsyncClient", "AsyncStream"]
@@ -127,6 +129,7 @@ class AsyncStream:
 
 async def _events(client: AsyncClient, core: TurnCore, io: _Exchange) -> AsyncIterator[Event]:
     clock = core.clock
+    sleep_watch.add(core)
     try:
         events = core.begin()
         while True:
@@ -136,7 +139,7 @@ async def _events(client: AsyncClient, core: TurnCore, io: _Exchange) -> AsyncIt
                 clock.pause()
                 for event in events:
                     yield event
-                    if core.told and not core.done:
+                    if core.ending and not core.done:
                         break  # what was told comes first; the rest of this read is void
                 clock.resume()
             if core.told and not core.done:
@@ -147,6 +150,7 @@ async def _events(client: AsyncClient, core: TurnCore, io: _Exchange) -> AsyncIt
                 events = await io.step()
         await io.finish()
     finally:
+        sleep_watch.remove(core)
         await io.abandon()
         client._learn(core)
 
@@ -286,7 +290,9 @@ class _Exchange:
         finished = False
         with _Waiting(self):
             try:
-                answer = hook(str(ask.question.get("kind", "")), dict(core.machine.request))
+                answer = hook(
+                    str(ask.question.get("kind", "")), copy.deepcopy(dict(core.machine.request))
+                )
                 if inspect.isawaitable(answer):
                     answer = await answer
             except Exception:

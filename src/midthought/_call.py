@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -37,6 +38,10 @@ class PreparedCall:
                 "the request says stream = false, but recovery needs a stream: "
                 "leave 'stream' out, or use the provider's SDK for this call"
             )
+        try:
+            json.dumps(request, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise InvalidRequest(f"the request is no JSON: {error}") from None
         self._owner = owner
         self._request = copy.deepcopy(dict(request))
         self._lock = threading.Lock()

@@ -11,20 +11,17 @@ wall_time = time.time
 
 
 class PausingClock:
-    """``now()`` for the machine; ``jumped()`` compares with the wall clock."""
+    """``now()`` for the machine."""
 
-    __slots__ = ("_monotonic", "_offset", "_paused_at", "_wall", "_wall_offset")
+    __slots__ = ("_monotonic", "_offset", "_paused_at")
 
     def __init__(
         self,
         monotonic: Callable[[], float] = time.monotonic,
-        wall: Callable[[], float] = time.time,
     ) -> None:
         self._monotonic = monotonic
-        self._wall = wall
         self._offset = 0.0
         self._paused_at: float | None = None
-        self._wall_offset = wall() - monotonic()
 
     def now(self) -> float:
         """Seconds, without the time spent in the caller's code; any thread may ask."""
@@ -40,9 +37,3 @@ class PausingClock:
         if self._paused_at is not None:
             self._offset += self._monotonic() - self._paused_at
             self._paused_at = None
-
-    def jumped(self) -> float:
-        """Seconds by which the wall clock ran ahead since the last question; the machine slept."""
-        offset = self._wall() - self._monotonic()
-        jump, self._wall_offset = offset - self._wall_offset, offset
-        return jump

@@ -109,6 +109,8 @@ class TurnCore:
         self.broken = False
         """The connection of the attempt broke: idle ones of its origin are suspect."""
         self.done = False
+        self.ending = False
+        """Somebody said that the turn is to end: what was read and not handed on is void."""
         self.deadline = 0.0
         """When to call ``tick`` if nothing else comes: the machine's, as last fed."""
 
@@ -187,13 +189,6 @@ class TurnCore:
         """A deadline of the machine was reached, or may have been."""
         return self._carry_out(self.machine.feed(TimePassed(), self.clock.now()))
 
-    def check_jump(self) -> list[Event]:
-        """Look whether the machine slept; cheap enough for each wait, not for each chunk."""
-        jump = self.clock.jumped()
-        if jump <= self.policy.clocks.wall_jump_s:
-            return []
-        return self._carry_out(self.machine.feed(ClockJumped(jump), self.clock.now()))
-
     def host(self, event: HostEvent) -> list[Event]:
         """A fact from the host itself."""
         return self._carry_out(self.machine.feed(event, self.clock.now()))
@@ -202,11 +197,20 @@ class TurnCore:
 
     def tell(self, what: str) -> None:
         """``cancel``, ``abort``, ``disconnect``, ``yield`` or ``defect``, from any thread."""
+        self.ending = True
+        self._tell(_TOLD[what])
+
+    def _tell(self, event: HostEvent) -> None:
         with self._lock:
-            self.told.append(_TOLD[what])
+            self.told.append(event)
             wake = self._wake
         if wake is not None:
             wake()
+
+    def jumped(self, seconds: float) -> None:
+        """The machine slept; from any thread. Below ``clocks.wall_jump_s`` it does not matter."""
+        if seconds > self.policy.clocks.wall_jump_s:
+            self._tell(ClockJumped(seconds))
 
     def on_tell(self, wake: Callable[[], None] | None) -> None:
         """Call ``wake`` when something is told; at once if it already was."""

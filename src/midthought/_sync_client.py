@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import threading
 from collections.abc import Callable, Iterator
 from types import TracebackType
@@ -18,6 +19,7 @@ from ._core import TurnCore
 from ._encoding import inflater
 from ._pool import Pools, verify
 from ._reply import Reply
+from ._sleepwatch import sleep_watch
 from ._sockets import shut_down, shut_down_pending, shut_down_stream
 
 __all__ = ["Client", "Stream"]
@@ -119,6 +121,7 @@ class Stream:
 
 def _events(client: Client, core: TurnCore, io: _Exchange) -> Iterator[Event]:
     clock = core.clock
+    sleep_watch.add(core)
     try:
         events = core.begin()
         while True:
@@ -128,7 +131,7 @@ def _events(client: Client, core: TurnCore, io: _Exchange) -> Iterator[Event]:
                 clock.pause()
                 for event in events:
                     yield event
-                    if core.told and not core.done:
+                    if core.ending and not core.done:
                         break  # what was told comes first; the rest of this read is void
                 clock.resume()
             if core.told and not core.done:
@@ -139,6 +142,7 @@ def _events(client: Client, core: TurnCore, io: _Exchange) -> Iterator[Event]:
                 events = io.step()
         io.finish()
     finally:
+        sleep_watch.remove(core)
         io.abandon()
         client._learn(core)
 
@@ -305,7 +309,7 @@ class _Exchange:
         core.ask = None
         try:
             answer = self._client._hooks[ask.hook](
-                str(ask.question.get("kind", "")), dict(core.machine.request)
+                str(ask.question.get("kind", "")), copy.deepcopy(dict(core.machine.request))
             )
         except Exception:
             # A bug of the host: end the turn with a valid history, then let it through.

@@ -229,6 +229,17 @@ def test_clocks_grow_after_a_kill_without_content() -> None:
     assert [10, 20, 40] == waits
 
 
+def test_the_host_can_ask_for_the_clocks() -> None:
+    """A host's own time limits follow the clocks of the attempt, as they have grown."""
+    play = Play(timed())
+    seen = [(play.machine.headers_s, play.machine.liveness_s)]
+    play.sleep()
+    play.sleep()
+    seen.append((play.machine.headers_s, play.machine.liveness_s))
+
+    assert [(10.0, 20.0), (20.0, 40.0)] == seen
+
+
 def test_clocks_do_not_grow_after_content() -> None:
     """A stall after content says nothing about slow starts: the next attempt's clocks are equal."""
     play = Play(timed())

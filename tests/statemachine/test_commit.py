@@ -196,6 +196,24 @@ def test_a_pair_may_hold_others() -> None:
     assert 4 == len(decided(*(block("server_tool", id=id) for id in order))[0])
 
 
+def test_a_tool_goes_with_the_tool_that_called_it() -> None:
+    """A pair inside a use that has no result goes with it, however deep they nest."""
+    outer = block("server_tool", id="outer")
+    inner = [block("server_tool", id="inner", parent="outer") for _ in range(2)]
+    deep = [block("server_tool", id="deep", parent="inner") for _ in range(2)]
+
+    assert ["text"] == decided(TEXT, outer, *inner, *deep)[0]
+    assert ["server_tool"] * 6 == decided(outer, *inner, *deep, outer)[0]
+
+
+def test_a_tool_that_waits_for_a_call_of_ours() -> None:
+    """A server tool that called a tool of the caller has no result yet, and stays with the call."""
+    waiting = block("server_tool", id="outer")
+    kinds, _ = decided(waiting, call(parent="outer"))
+
+    assert ["server_tool", "tool_use"] == kinds
+
+
 # --- a finished reply -----------------------------------------------------------------------------
 
 

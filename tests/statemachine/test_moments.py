@@ -1257,13 +1257,49 @@ def test_late_events_are_counted() -> None:
     )  # fmt: skip
 
 
-def test_what_still_comes_of_a_reply_that_was_taken_back() -> None:
-    """After a retraction late text of the old attempt reaches nobody, though it was shown."""
-    rule = {"name": "r", "on": {"failure": ["sse_transport"]}, "action": "retry", "limit": 1}
-    play = Play(policy_of(turn={"retract": True}, rules=[rule | {"backoff": "transient"}]))
+@pytest.mark.parametrize("end", ["cut", "stop"])
+def test_what_still_comes_of_a_reply_that_was_taken_back(end: str) -> None:
+    """Late text of an attempt that was taken back reaches nobody, although it was being shown."""
+    on = {"failure": ["sse_transport"]} if end == "cut" else {"stop": ["length"]}
+    rule = {"name": "r", "on": on, "action": "retry", "limit": 1, "backoff": "transient"}
+    play = Play(policy_of(turn={"retract": True}, rules=[rule]))
     play.say(TEXT)
     play.delta("six ")
-    play.cut()
+    play.cut() if end == "cut" else play.stop("length")
     play.delta("late ")
 
     assert ("", 1) == (play.text, play.machine.turn.late_events)
+
+
+def test_a_refusal_that_only_the_rule_knows() -> None:
+    """Another strategy is tried, but not learned: what failed may not have been the strategy."""
+    rule = {
+        "name": "next", "on": {"failure": ["invalid_request"], "continuing": True},
+        "action": "next_strategy", "limit": 1,
+    }  # fmt: skip
+    rules = [rule, *policy_of().model_dump(mode="json")["rules"]]
+    play = Play(policy_of(rules=rules, continuation={"strategies": ["prefill", "instruct"]}))
+    play.say(TEXT)
+    play.cut()
+    play.sleep()
+    play.cut("invalid_request", phase="response")
+
+    assert ("instruct", frozenset()) == (play.sent[2]["strategy"], play.machine.refused)
+
+
+def test_what_the_machine_knows() -> None:
+    """Policy, model, request, state and tokens can be asked at any time."""
+    play = Play()
+    before = (play.machine.is_open, play.machine.done, play.machine.state)
+    play.say(TEXT)
+    play.feed(UsageReported(0, Usage(input=3)))
+    play.stop()
+
+    assert (True, False, "streaming") == before
+    assert (False, True, "completed") == (
+        play.machine.is_open, play.machine.done, play.machine.state,
+    )  # fmt: skip
+    assert ("base", "m-1", REQUEST, 3) == (
+        play.machine.policy.name, play.machine.model, play.machine.request,
+        play.machine.ledger.attempts[0].input,
+    )  # fmt: skip

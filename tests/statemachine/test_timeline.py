@@ -809,3 +809,86 @@ def test_a_restart_of_a_held_continuation() -> None:
 
     assert {0: "Hello, dear world. And on. And so on."} == play.shown
     assert "And on." in play.sent[2]["kept"][0][1]
+
+
+# --- a seam over several blocks -------------------------------------------------------------------
+
+SAID = "One two three four five. "
+
+
+def continued(*, closed: bool) -> Play:
+    """A turn that goes on after a cut behind this text."""
+    play = Play()
+    play.say(SAID)
+    if closed:
+        play.close()
+    play.cut()
+    play.sleep()
+    play.opened()
+    return play
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_restart_in_two_blocks(closed: bool) -> None:
+    """A reply that is repeated in other blocks than before is still followed to where it was."""
+    play = continued(closed=closed)
+    play.start("text", 0)
+    play.delta(SAID[:14], 0)
+    play.close(0)
+    play.start("text", 1)
+    play.delta(SAID[14:] + "Six.", 1)
+    play.close(1)
+    play.stop()
+
+    assert ({0: SAID, 1: "Six."} if closed else {0: SAID + "Six."}) == play.shown
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_short_answer_that_is_held_to_the_end(closed: bool) -> None:
+    """An answer that might have been a repeat, and ends, is shown: in a block, and closed."""
+    play = continued(closed=closed)
+    play.start("text", 0)
+    play.delta("One two", 0)
+    play.close(0)
+    play.stop()
+
+    assert ({0: SAID, 1: "One two"} if closed else {0: SAID + "One two"}) == play.shown
+    assert "completed" == play.machine.state
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_repeat_that_is_held_to_the_end(closed: bool) -> None:
+    """An answer that only repeats the beginning brings nothing, also where it was closed."""
+    play = continued(closed=closed)
+    play.start("text", 0)
+    play.delta(SAID[:20], 0)
+    play.close(0)
+    play.stop()
+
+    assert {0: SAID} == play.shown
+
+
+def test_held_text_without_its_end() -> None:
+    """Text that the seam holds in an open block is shown there when the reply ends."""
+    play = continued(closed=True)
+    play.start("text", 0)
+    play.delta("One two", 0)
+    play.stop()
+
+    assert {0: SAID, 1: "One two"} == play.shown
+
+
+def test_thinking_before_interleaved_calls() -> None:
+    """What waits for the next visible content also waits for a call that is not shown yet."""
+    play = release("thinking", "with_next")
+    play.think("hm", signature="sig")
+    play.call('{"a": ', 1, closed=False)
+    play.call('{"b": 2', 2, closed=False)
+    play.delta("1}", 1, "input")
+    play.close(1)
+    play.feed(StopKnown(0, Stop.tool_use, "tool_use"))
+    held = names(play.effects)
+    play.delta("}", 2, "input")
+    play.close(2)
+
+    assert ([], "+0") == (held, names(play.effects)[0])

@@ -91,6 +91,23 @@ def test_a_short_answer_is_an_answer() -> None:
     assert (1,) == cut_once(TEXT, "six").machine.history.recovery_indexes
 
 
+def test_instructions_of_a_reply_that_was_taken_back() -> None:
+    """A turn that began anew has no message of ours from before in its history."""
+    rules = [
+        {"name": "c", "on": {"failure": ["sse_transport"]}, "action": "continue", "limit": 1},
+        {"name": "r", "on": {"failure": ["server_error"]}, "action": "retry", "limit": 1},
+    ]
+    play = Play(policy_of(turn={"retract": True}, rules=rules))
+    play.say(TEXT)
+    play.cut()
+    play.say("Six seven eight. ")
+    play.cut("server_error")
+    play.say("Another reply.")
+    play.stop()
+
+    assert [assistant(("text", "Another reply."))] == play.machine.history.messages
+
+
 def test_two_instructions() -> None:
     """After several, the last answered one stands there: it carried all that came before it."""
     play = Play()

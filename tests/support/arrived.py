@@ -49,7 +49,12 @@ class Arrived:
     @property
     def refusing(self) -> bool:
         """It was cut inside a refusal."""
-        return any(s.part.kind == "refusal" and s.text for s in self.least)
+        return _refuses(self.least)
+
+    @property
+    def may_refuse(self) -> bool:
+        """Perhaps it was."""
+        return _refuses(self.most)
 
     @property
     def text(self) -> str:
@@ -95,6 +100,10 @@ def without_lonely(states: list[State]) -> list[State]:
     while gone := {one for one in paired if callers.get(one) and callers[one] not in paired}:
         paired -= gone
     return [s for s in states if s.part.kind != "server_tool" or s.part.id in paired]
+
+
+def _refuses(states: list[State]) -> bool:
+    return any(s.part.kind == "refusal" and s.text for s in states)
 
 
 def _is_call(state: State) -> bool:

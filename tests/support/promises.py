@@ -225,8 +225,9 @@ def _outcome(run: Run) -> None:
     view, reply, arrived = run.ran.view, run.recording.reply, run.arrived
     finished = view.finished
     hold(3, finished is not None, "the turn has no end")
-    refused = run.last if run.last is not None and run.last.refusing else arrived
-    if refused.refusing and not refused.may_have_stopped:
+    refused = run.last if run.last is not None and run.last.may_refuse else arrived
+    gave_up = finished.outcome == "exhausted" and refused.may_refuse
+    if (refused.refusing or gave_up) and not refused.may_have_stopped:
         hold(3, finished.outcome == "exhausted", "a cut refusal ended as " + finished.outcome)
         hold(4, refused is run.last, "a refusal was asked for again")
         return
