@@ -385,13 +385,13 @@ class Timeline:
         rest = self._seam.end()
         if not rest:
             return
-        carried = self._seam_block is None
-        if carried:
-            self.started(BlockStarted(self.attempt, _SETTLED, "text"))
         if self._seam_block is not None:
             self._show(self._seam_block, rest)
-            if carried:
-                self._close(self._seam_block)  # upstream closed that text before
+            return
+        self.started(BlockStarted(self.attempt, _SETTLED, "text"))
+        block = self._by_index[_SETTLED]
+        self._show(block, rest)
+        self._close(block)  # upstream closed that text before
 
     def received(self) -> list[tuple[Block, int]]:
         """What this attempt brought: each block it began or went on in, with its characters."""

@@ -27,6 +27,8 @@ __all__ = ["STOP_CALL_S", "BaseClient", "Hook", "Opening", "connection_phase", "
 
 #: How long a provider's stop call may take; the caller has left and waits for it.
 STOP_CALL_S = 5.0
+#: The machine's clock ends the wait for a response; the HTTP library's stands behind it.
+MARGIN_S = 5.0
 
 #: A host hook: gets the failure kind and the caller's request, returns the request to go on with,
 #: or
@@ -40,10 +42,10 @@ class Opening:
     def __init__(self, headers_s: float, liveness_s: float, *, fresh: bool) -> None:
         #: httpx hands this very dict to its connection, which reads it anew for the body.
         self.timeout: dict[str, float | None] = {
-            "connect": headers_s,
-            "read": headers_s,
-            "write": headers_s,
-            "pool": headers_s,
+            "connect": headers_s + MARGIN_S,
+            "read": headers_s + MARGIN_S,
+            "write": headers_s + MARGIN_S,
+            "pool": headers_s + MARGIN_S,
         }
         self.read_s = liveness_s
         self._new = fresh

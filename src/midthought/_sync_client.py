@@ -243,6 +243,10 @@ class _Exchange:
             content=body,
             extensions={"timeout": opening.timeout, "trace": trace},
         )
+        # One of its own: the thread of a request that was given up still rings the old one.
+        self._woken = threading.Event()
+        if core.told:
+            self._woken.set()
         sending = _Sending(http, request, self._woken)
         if not sending.wait(self._left()):
             sending.abandon()

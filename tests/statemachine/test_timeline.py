@@ -886,9 +886,10 @@ def test_thinking_before_interleaved_calls() -> None:
     play.call('{"b": 2', 2, closed=False)
     play.delta("1}", 1, "input")
     play.close(1)
-    play.feed(StopKnown(0, Stop.tool_use, "tool_use"))
+    play.start("text", 3)
     held = names(play.effects)
     play.delta("}", 2, "input")
     play.close(2)
+    play.start("text", 4)
 
     assert ([], "+0") == (held, names(play.effects)[0])
