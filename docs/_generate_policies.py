@@ -7,12 +7,16 @@ The reference stands between two marks; the rest of the page is written by hand.
 """
 
 import difflib
+import functools
 import json
 import sys
+import tomllib
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 from typing import Any, get_args
 
+import tomli_w
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -82,7 +86,7 @@ def reference() -> Iterator[str]:
     """One table of keys for each table of a file."""
     root = policies.Policy
     yield "### Keys of the file\n"
-    yield from rows(root, only_values=True)
+    yield from rows(root, "", only_values=True)
     for key, shape in key_shapes(Shape(root)).items():
         yield from tables(key, shape)
 
@@ -101,15 +105,15 @@ def tables(path: str, shape: Shape) -> Iterator[str]:
     model: type[BaseModel] = shape.type
     yield f"### {title}\n"
     yield (model.__doc__ or "").replace("``", "`").strip() + "\n"
-    yield from rows(model)
+    yield from rows(model, path)
     for key, inner in keys.items():
         if key_shapes(inner) or is_array(inner):
             yield from tables(f"{path}.{key}", inner)
 
 
-def rows(model: type[BaseModel], only_values: bool = False) -> Iterator[str]:
+def rows(model: type[BaseModel], path: str, only_values: bool = False) -> Iterator[str]:
     """A table of the keys of one table; at the root without those that are tables themselves."""
-    yield "| key | holds | default | meaning |\n|---|---|---|---|"
+    yield "| key | holds | default | example | meaning |\n|---|---|---|---|---|"
     for key, field in model.model_fields.items():
         shape = key_shapes(Shape(model))[key]
         is_below = key_shapes(shape) or (
@@ -120,7 +124,9 @@ def rows(model: type[BaseModel], only_values: bool = False) -> Iterator[str]:
             continue
         meaning = " ".join((field.description or "").replace("``", "`").split())
         holds = "table" if is_below and not is_array(shape) else kind_of(shape)
-        yield f"| `{key}` | {cell(holds)} | {cell(default(field))} | {cell(meaning)} |"
+        shown = "below" if is_below else example(path, key, field)
+        cells = (f"`{key}`", holds, default(field), shown, meaning)
+        yield f"| {' | '.join(map(cell, cells))} |"
     yield ""
 
 
@@ -147,6 +153,77 @@ def default(field: FieldInfo) -> str:
         return "`{}`" if isinstance(value, dict) else "`[]`"
     text = json.dumps(value, ensure_ascii=False)
     return f"`{text}`"
+
+
+#: Words that stand between a list of tables and its rows where a file edits what it inherits.
+EDITS = ("prepend", "append", "change")
+LONGEST_EXAMPLE = 90
+
+
+@functools.cache
+def used() -> dict[tuple[str, str], Any]:
+    """(table, key) -> a value that a shipped policy gives it: the first short one."""
+    found: dict[tuple[str, str], Any] = {}
+    folder = resources.files("midthought.policies")
+    for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if file.name.endswith(".toml"):
+            _collect(tomllib.loads(file.read_text("utf-8")), "", found)
+    return found
+
+
+def _collect(table: dict[str, Any], path: str, found: dict[tuple[str, str], Any]) -> None:
+    for key, value in table.items():
+        below = f"{path}.{key}" if path else key
+        if path in ("budgets", "backoff"):
+            below = f"{path}.NAME"
+        rows = [value] if isinstance(value, dict) else value if isinstance(value, list) else []
+        tables = [row for row in rows if isinstance(row, dict)]
+        if key in EDITS:
+            inner = [v for row in tables for v in row.values()] if key == "change" else tables
+            tables, below = [row for row in inner if isinstance(row, dict)], path
+        for row in tables:
+            _collect(row, below, found)
+        edited = isinstance(value, dict) and {*EDITS, "remove"} & value.keys()
+        said = value not in ("", [], {}) and len(_toml(value)) <= LONGEST_EXAMPLE
+        if key not in (*EDITS, "remove") and said and not edited:
+            found.setdefault((path, key), value)
+
+
+def _toml(value: Any) -> str:
+    return tomli_w.dumps({"x": value}, multiline_strings=False).removeprefix("x = ").strip()
+
+
+#: For keys that no shipped policy sets and whose default is no example.
+BY_HAND: dict[tuple[str, str], str] = {
+    ("", "enabled"): "false",
+    ("", "fallback"): '["env:FALLBACK_MODEL_ID"]',
+    ("", "headers"): '{ "x-team" = "search" }',
+    ("clocks", "deadline_s"): "900.0",
+    ("continuation.instruct", "bridge"): '"Go on."',
+    ("continuation.resume", "prepare"): "{ request = { background = true } }",
+    ("limits", "extra_input_tokens"): "200000",
+    ("machine.states", "outcome"): '"completed"',
+    ("machine.transitions", "replace"): "true",
+    ("", "exhaust"): '["context_overflow", "runaway"]',
+    ("rules", "hint"): '"ask for less at once"',
+    ("rules", "edits"): '["strip_thinking"]',
+    ("rules.on", "code"): '["slow_down"]',
+    ("rules.on", "scope"): '["day"]',
+    ("rules.on", "turn_visible"): "false",
+    ("classify", "h2_code"): '["REFUSED_STREAM"]',
+    ("features", "above"): "1.0",
+}
+
+
+def example(path: str, key: str, field: FieldInfo) -> str:
+    """A value as TOML writes it: one that is shipped, one by hand, or the default."""
+    if (path, key) in BY_HAND:
+        return f"`{BY_HAND[path, key]}`"
+    if (path, key) in used():
+        one_line = " ".join(_toml(used()[path, key]).split())
+        return f"`{one_line}`"
+    told = default(field)
+    return told if told.startswith("`") else "–"
 
 
 def cell(text: str) -> str:
