@@ -7,7 +7,7 @@ typed where it is as the specification says, and leniently where it is not. Impo
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -21,6 +21,7 @@ __all__ = [
     "documents",
     "plain_text",
     "read_chunk",
+    "read_text",
 ]
 
 
@@ -60,6 +61,41 @@ class Chunk(msgspec.Struct, gc=False):
     error: Any = None
     x_groq: Any = None
 
+
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class _HotDelta(msgspec.Struct, gc=False):
+    content: _Text
+    reasoning_content: None = None
+    reasoning: None = None
+    reasoning_details: None = None
+    tool_calls: None = None
+    function_call: None = None
+    refusal: None = None
+    audio: None = None
+    images: None = None
+    annotations: None = None
+
+
+class _HotChoice(msgspec.Struct, gc=False):
+    delta: _HotDelta
+    index: Literal[0] = 0
+    finish_reason: None = None
+    error: None = None
+
+
+class _HotChunk(msgspec.Struct, gc=False):
+    """A chunk of text and nothing else: any other is refused, by the decoder in C."""
+
+    choices: tuple[_HotChoice]
+    usage: None = None
+    error: None = None
+    x_groq: None = None
+
+
+#: Reads a chunk that holds only text, as nearly every one does; refuses any other.
+read_text = msgspec.json.Decoder(_HotChunk).decode
 
 #: Stands for the end marker between documents of one frame.
 DONE: Final = object()

@@ -70,6 +70,7 @@ from ._openai_chat_frames import (
     documents,
     plain_text,
     read_chunk,
+    read_text,
 )
 from ._openai_chat_request import ChatRequests
 from ._openai_chat_text import Unreadable
@@ -82,8 +83,8 @@ class ChatDecoder:
     """Reads the frames of one attempt; see the table above."""
 
     __slots__ = (
-        "_attempt", "_choices", "_expected", "_hot", "_hot_thinking", "_opened", "_policy", "_stop",
-        "_stops", "_usage",
+        "_attempt", "_choices", "_expected", "_hot", "_hot_thinking", "_only_text", "_opened",
+        "_policy", "_stop", "_stops", "_usage",
     )  # fmt: skip
 
     def __init__(self, policy: Policy, attempt: int, choices: int = 1) -> None:
@@ -101,17 +102,28 @@ class ChatDecoder:
         # Index of the text or thinking block that more of it goes straight into, else -1.
         self._hot = -1
         self._hot_thinking = False
+        # More of the hot block comes as text and nothing else; tried again for each block.
+        self._only_text = False
 
     def decode(self, frame: Frame, out: list[Event]) -> Signal:
         """Append the frame's events to ``out``; see ``Decoder``."""
         data = frame.data
         if data is None or frame.event == "error" or frame.fields is not None:
             return self._odd(frame, out)
+        if self._hot >= 0 and self._only_text:
+            try:
+                text = read_text(data).choices[0].delta.content
+            except (msgspec.DecodeError, RecursionError):
+                pass
+            else:
+                out.append(BlockDelta(self._attempt, self._hot, text))
+                return None
         try:
             chunk = read_chunk(data)
         except (msgspec.DecodeError, RecursionError):
             return self._odd(frame, out)
         if self._hot >= 0 and (text := plain_text(chunk, self._hot_thinking)):
+            self._only_text = False  # this server's text comes with empty fields beside it
             out.append(BlockDelta(self._attempt, self._hot, text))
             return None
         return self._tell(chunk, frame, None, out)
@@ -245,6 +257,7 @@ class ChatDecoder:
         blocks = self._choices.get(0)
         if blocks is not None and blocks.prose is not None and blocks.takes_text:
             self._hot, self._hot_thinking = blocks.prose, blocks.prose_kind == "thinking"
+            self._only_text = not self._hot_thinking
 
     def _count(self, usage: Any, out: list[Event]) -> None:
         if isinstance(usage, dict) and usage:

@@ -75,6 +75,9 @@ class StreamClocks:
 
     def deadline(self) -> float:
         """The next time at which one of them runs out."""
+        if self.content and self.grace is None:  # the usual case, asked for after every read
+            s, f = self._settings, self._factor
+            return min(self.progress + s.progress_s * f, self.last_byte + s.liveness_s * f)
         return min((since + limit for _, since, limit in self._rows()), default=_NEVER)
 
     def expired(self, now: float) -> Expired | None:
