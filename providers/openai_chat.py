@@ -112,11 +112,11 @@ class ChatDecoder:
             return self._odd(frame, out)
         if self._hot >= 0 and self._only_text:
             try:
-                text = read_text(data).choices[0].delta.content
+                said = read_text(data).choices[0].delta.content
             except (msgspec.DecodeError, RecursionError):
                 pass
             else:
-                out.append(BlockDelta(self._attempt, self._hot, text))
+                out.append(BlockDelta(self._attempt, self._hot, said))
                 return None
         try:
             chunk = read_chunk(data)

@@ -13,12 +13,14 @@ import httpx
 
 from midthought.statemachine import Answered, Ask, Event, Refused, Request
 
+from ._alarm import Alarm
 from ._base_client import STOP_CALL_S, BaseClient, Opening, connection_phase, exhausted
 from ._call import PreparedCall
 from ._core import TurnCore
 from ._encoding import inflater
 from ._pool import Pools, verify
 from ._reply import Reply
+from ._sending import Sending
 from ._sleepwatch import sleep_watch
 from ._sockets import shut_down, shut_down_pending, shut_down_stream
 
@@ -147,44 +149,6 @@ def _events(client: Client, core: TurnCore, io: _Exchange) -> Iterator[Event]:
         client._learn(core)
 
 
-class _Alarm:
-    """Shuts a blocked read down at a time: one thread for the turn, from its first use on."""
-
-    def __init__(self, core: TurnCore) -> None:
-        self._clock = core.clock
-        self._changed = threading.Condition()
-        self._running = False
-        self._at = float("inf")
-        self._response: httpx.Response | None = None
-
-    def set(self, at: float, response: httpx.Response) -> None:
-        """Shut ``response`` down at ``at`` of the core's clock; the time before does not count."""
-        with self._changed:
-            sooner = at < self._at
-            self._at, self._response = at, response
-            if not self._running:
-                self._running = True
-                threading.Thread(target=self._run, daemon=True, name="midthought-alarm").start()
-            elif sooner:
-                self._changed.notify()
-
-    def _run(self) -> None:
-        with self._changed:
-            while self._response is not None:
-                left = self._at - self._clock.now()
-                if left <= 0:
-                    shut_down(self._response)
-                    break
-                self._changed.wait(left)
-            self._running = False
-
-    def off(self) -> None:
-        """Nothing to watch any more."""
-        with self._changed:
-            self._at, self._response = float("inf"), None
-            self._changed.notify()
-
-
 class _Exchange:
     """The HTTP side of one turn: at most one response is open."""
 
@@ -197,7 +161,7 @@ class _Exchange:
         self._plain: Callable[[bytes], bytes] | None = None
         self._opening: Opening | None = None
         self._woken = threading.Event()
-        self._alarm = _Alarm(core)
+        self._alarm = Alarm(core)
         core.on_tell(self._wake)
 
     def step(self) -> list[Event]:
@@ -247,7 +211,7 @@ class _Exchange:
         self._woken = threading.Event()
         if core.told:
             self._woken.set()
-        sending = _Sending(http, request, self._woken)
+        sending = Sending(http, request, self._woken)
         if not sending.wait(self._left()):
             sending.abandon()
             # Upstream sees the end at once, and the thread that waits for it ends.
@@ -371,53 +335,3 @@ class _Exchange:
         http = self._client._pools.take(fresh=True)
         with contextlib.suppress(httpx.TransportError):
             http.request(method, url, headers=headers, content=body, timeout=STOP_CALL_S)
-
-
-class _Sending:
-    """Waits for the response headers in a thread, because nothing can wake a blocked connect."""
-
-    def __init__(self, http: httpx.Client, request: httpx.Request, woken: threading.Event) -> None:
-        self._http = http
-        self._request = request
-        self._woken = woken
-        self._lock = threading.Lock()
-        self._abandoned = False
-        self._finished = False
-        self.response: httpx.Response | None = None
-        self.error: httpx.TransportError | None = None
-        self._defect: BaseException | None = None
-        threading.Thread(target=self._run, daemon=True, name="midthought-send").start()
-
-    def _run(self) -> None:
-        response: httpx.Response | None = None
-        try:
-            response = self._http.send(self._request, stream=True)
-        except httpx.TransportError as error:
-            self.error = error
-        except BaseException as error:
-            self._defect = error
-        with self._lock:
-            self._finished = True
-            self.response = response
-            abandoned = self._abandoned
-        self._woken.set()
-        if abandoned and response is not None:
-            response.close()
-
-    def wait(self, left: float) -> bool:
-        """True once headers or an error are there; False if told, or out of time."""
-        self._woken.wait(left)
-        self._woken.clear()
-        with self._lock:
-            finished = self._finished
-        if finished and self._defect is not None:
-            raise self._defect
-        return finished
-
-    def abandon(self) -> None:
-        """Nobody wants the response any more."""
-        with self._lock:
-            self._abandoned = True
-            response = self.response
-        if response is not None:
-            response.close()

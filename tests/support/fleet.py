@@ -133,7 +133,7 @@ class _Host:
             REQUEST,
             rng=self.world.random.random,
             sink=self.book.record,
-            clock=PausingClock(self._time, self._time),
+            clock=PausingClock(self._time),
         )
 
     def _time(self) -> float:
