@@ -6,6 +6,7 @@ exit 2.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -309,6 +310,11 @@ def main(arguments: Sequence[str]) -> int:
         # Whoever read has gone; the interpreter must not try to write what is left.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _refuse(CommandError("the disk is full: the output is cut", "make room", 1))
     return status
 
 
