@@ -1,6 +1,5 @@
 """The Anthropic dialect of a real server: cut replies go on by prefill, byte for byte."""
 
-
 import pytest
 
 import midthought
