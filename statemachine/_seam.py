@@ -173,9 +173,16 @@ class Seam:
         proved = [c for c in whole if c.least]
         if proved:
             best = min(proved, key=lambda c: c.start)
-            return self._join(min(best.at, self._t) - best.start, "proved")
+            return self._join(min(best.at, self._t) - best.start, self._proof_of(best))
         drop = max((min(c.at, self._t) - c.start for c in whole), default=0)
         return self._join(drop, "uncertain" if broken else self._proof, mismatch=broken)
+
+    def _proof_of(self, candidate: _Candidate) -> Quality:
+        """What was left out and came again is proof; a repeat may be the model's own words."""
+        begin = self._u[: self._spec.min_overlap]
+        if candidate.start == 0 and self._u.find(begin, 1) < 0:
+            return "proved"
+        return "proved" if candidate.start == self._sent else "uncertain"
 
     def _join(self, drop: int, quality: Quality, *, mismatch: bool = False) -> str:
         held = "".join(self._held)

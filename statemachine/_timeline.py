@@ -208,7 +208,8 @@ class Timeline:
             text = block.pending + text
             block.pending, event = "", None
         if not block.solid:
-            if not text.strip() or len(text) < self._first_chars(block):
+            whole = split_word(text, self._word_max)[0] if block.mode == "word" else text
+            if not whole.strip() or len(text) < self._first_chars(block):
                 block.pending = text
                 return
             block.solid = True

@@ -156,16 +156,20 @@ def test_told_when_all_is_read(host: Host, verb: str) -> None:
 
 @each_host
 def test_leaving_the_loop(host: Host) -> None:
-    """Breaking out of the loop closes the response; upstream sees it, and nothing is sent again."""
+    """Breaking out of the loop closes the response at once; nothing is sent again."""
     with FaultyUpstream([SILENT, WHOLE]) as upstream:
+
+        def closed() -> None:
+            assert upstream.wait_until(lambda: upstream.requests[0].client_closed)
+
         played = play(
             host,
             overlay("anthropic", QUICK),
             upstream.url,
             WIRE.request,
             each=lambda event, stream: type(event).__name__ != "BlockDelta",
+            after=closed,
         )
-        assert upstream.wait_until(lambda: upstream.requests[0].client_closed)
         assert len(upstream.requests) == 1
     assert played.turn.outcome == "aborted"
 

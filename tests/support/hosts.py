@@ -66,6 +66,7 @@ def play(
     request: Mapping[str, Any],
     *,
     each: Each | None = None,
+    after: Callable[[], None] = lambda: None,
     choices: int = 1,
     played: Played | None = None,
     client: Any = None,
@@ -73,58 +74,54 @@ def play(
 ) -> Played:
     """Run one turn to its end, or until ``each`` leaves it.
 
-    ``played`` may be given to look at it from another thread; ``client`` to use one again (sync
-    only); ``settings`` go to the client.
+    ``after`` is called when the stream is left and its client is still open. ``played`` may be
+    given to look at it from another thread; ``client`` to use one again (sync only); ``settings``
+    go to the client.
     """
     played = played or Played(CallerView(choices=choices))
     settings.setdefault("api_key", "not-a-key")
     settings.setdefault("rng", lambda: 0.5)
     settings["on_record"] = lambda name, fields: played.records.append((name, fields))
+    turn = _Turn(played, request, each, after)
     if host == "sync":
-        _play_sync(played, policy, url, request, each, client, settings)
+        own = client or midthought.Client(policy, base_url=url, **settings)
+        try:
+            turn.run(own)
+        finally:
+            if client is None:
+                own.close()
     else:
-        anyio.run(_play_async, played, policy, url, request, each, settings, backend=host)
+        anyio.run(turn.arun, policy, url, settings, backend=host)
     return played
 
 
-def _play_sync(
-    played: Played,
-    policy: Policy,
-    url: str,
-    request: Mapping[str, Any],
-    each: Each | None,
-    client: Any,
-    settings: dict[str, Any],
-) -> None:
-    own = client or midthought.Client(policy, base_url=url, **settings)
-    try:
-        call = own.prepare(request)
-        with own.stream(call) as stream:
-            played.turn, played.call = stream.turn, call
+@dataclass
+class _Turn:
+    played: Played
+    request: Mapping[str, Any]
+    each: Each | None
+    after: Callable[[], None]
+
+    def run(self, client: midthought.Client) -> None:
+        call = client.prepare(self.request)
+        with client.stream(call) as stream:
+            self.played.turn, self.played.call = stream.turn, call
             for event in stream:
-                played.events.append(event)
-                played.view.take(event)
-                if each is not None and each(event, stream) is False:
+                if not self._goes_on(event, stream):
                     break
-    finally:
-        if client is None:
-            own.close()
+        self.after()
 
+    async def arun(self, policy: Policy, url: str, settings: dict[str, Any]) -> None:
+        async with midthought.AsyncClient(policy, base_url=url, **settings) as client:
+            call = client.prepare(self.request)
+            async with client.stream(call) as stream:
+                self.played.turn, self.played.call = stream.turn, call
+                async for event in stream:
+                    if not self._goes_on(event, stream):
+                        break
+            await anyio.to_thread.run_sync(self.after)
 
-async def _play_async(
-    played: Played,
-    policy: Policy,
-    url: str,
-    request: Mapping[str, Any],
-    each: Each | None,
-    settings: dict[str, Any],
-) -> None:
-    async with midthought.AsyncClient(policy, base_url=url, **settings) as client:
-        call = client.prepare(request)
-        async with client.stream(call) as stream:
-            played.turn, played.call = stream.turn, call
-            async for event in stream:
-                played.events.append(event)
-                played.view.take(event)
-                if each is not None and each(event, stream) is False:
-                    break
+    def _goes_on(self, event: Any, stream: Any) -> bool:
+        self.played.events.append(event)
+        self.played.view.take(event)
+        return self.each is None or self.each(event, stream) is not False
