@@ -382,6 +382,22 @@ def test_a_seam_is_recorded(rest: str, joint: dict[str, Any]) -> None:
     assert [{"strategy": "instruct"} | joint] == own(play, "llm_seam_joined")
 
 
+def test_a_seam_is_recorded_once() -> None:
+    """However much text and however many blocks follow, one join is one record."""
+    play = Play()
+    play.say(TEXT)
+    play.cut()
+    play.sleep()
+    play.say("Six. ")
+    for text in ("Seven. ", "Eight. "):
+        play.delta(text)
+    play.close()
+    play.call("{}", 1)
+    play.stop()
+
+    assert 1 == len(own(play, "llm_seam_joined"))
+
+
 @pytest.mark.parametrize("closed", [True, False])
 def test_the_seam_of_an_answer_that_only_ends(closed: bool) -> None:
     """Where the join is only known at the end of the text or the reply, it is recorded then."""

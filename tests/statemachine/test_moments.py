@@ -400,6 +400,7 @@ def test_a_call_that_parses_is_whole() -> None:
     play.cut()
 
     assert ({0: '{"a": 1}'}, "completed") == (play.shown, play.machine.state)
+    assert "tool_calls_whole" == play.finished.reason
 
 
 def test_a_call_in_a_continuation() -> None:
@@ -473,7 +474,8 @@ def test_an_open_call_that_is_whole_at_the_end() -> None:
     play.call('{"a": 1}', closed=False)
     play.stop("tool_use")
 
-    assert ({0: '{"a": 1}'}, "completed") == (play.shown, play.machine.state)
+    assert ({0: '{"a": 1}'}, ["completed"]) == (play.shown, play.path)
+    assert ("stop", Stop.tool_use) == (play.finished.reason, play.finished.stop)
 
 
 @pytest.mark.parametrize("text", ["", TEXT])

@@ -260,6 +260,72 @@ def test_the_first_of_many_is_kept() -> None:
     assert "/resume/start" == paths(play)[1]
 
 
+@pytest.mark.parametrize(("closed", "path"), [(True, "/resume/after"), (False, "/resume/start")])
+def test_a_checkpoint_behind_thinking_that_is_dropped(closed: bool, path: str) -> None:
+    """Thinking that was whole there does not come again; of half of it the rest would miss."""
+    rule = {"name": "r", "on": {"failure": ["sse_transport"]}, "action": "resume", "limit": 1}
+    play = resuming("resume", rules=[rule])
+    play.opened()
+    play.think("hm", closed=closed)
+    mark(play, "after")
+    play.cut()
+
+    assert path == paths(play)[1]
+
+
+def test_a_checkpoint_of_another_request() -> None:
+    """A resume goes out with the caller's request: what an instructed attempt marks is not its."""
+    play = resuming("resume", strategies=["instruct", "resume"])
+    play.say(TEXT)
+    play.cut()
+    play.sleep()
+    play.say("Six. ")
+    play.feed(Checkpoint(1, {"id": "of the instructed"}, of_request=True))
+    play.cut("prefill_rejected")
+    play.feed(Cancelled())
+    other = resuming("resume")
+    other.feed(Checkpoint(0, {"id": "of the original"}, of_request=True))
+    other.say(TEXT)
+    other.cut()
+    other.sleep()
+
+    assert "/resume/start" == paths(play)[-1]
+    assert "/resume/of the original" == paths(other)[-1]
+
+
+def test_a_resumed_stream_may_only_say_where_it_is() -> None:
+    """A checkpoint of a resumed stream belongs to the reply that was resumed."""
+    play = resuming("resume")
+    play.say(TEXT)
+    play.cut()
+    play.sleep()
+    play.say(TEXT + "Six. ")
+    play.feed(Checkpoint(1, {"at": 7}))
+    play.cut()
+    play.sleep()
+
+    assert "/resume/start/7" == paths(play)[2]
+
+
+def test_text_before_a_checkpoint_in_the_middle_of_blocks() -> None:
+    """Where several texts were kept, all characters before the checkpoint count."""
+    play = resuming("resume")
+    play.say(TEXT)
+    play.close()
+    play.start("text", 1)
+    play.delta("Six ", 1)
+    mark(play, "middle")
+    play.delta("seven ", 1)
+    play.cut()
+    play.sleep()
+    play.opened()
+    play.start("text", 1)
+    play.delta("seven eight.", 1)
+    play.stop()
+
+    assert ("/resume/middle", {0: TEXT, 1: "Six seven eight."}) == (paths(play)[1], play.shown)
+
+
 # --- the action -----------------------------------------------------------------------------------
 
 

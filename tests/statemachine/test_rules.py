@@ -87,6 +87,7 @@ def answer(only: Rule, told: Facts, **budgets: int) -> str | None:
         ({"in_a_row": 3}, {"in_a_row": 3}, True),
         ({"in_a_row": 3}, {"in_a_row": 4}, True),
         ({"failure": ["sse_transport"], "partial": True, "in_a_row": 2}, {}, False),
+        ({"failure": ["sse_transport"], "stop": ["length"]}, {}, True),
     ],
 )
 def test_facts_a_rule_may_ask(on: Any, told: Any, matches: bool) -> None:

@@ -274,6 +274,15 @@ def test_a_restart_is_followed_over_what_was_lost() -> None:
     assert "th a" == released
 
 
+def test_a_restart_that_writes_another_end() -> None:
+    """What was received and never shown need not come again: the caller knows nothing of it."""
+    join = seam(STORY[:100], "none", lost="abcdef")
+    released, joint = joined(join, STORY[:100] + "abc and so on")
+
+    assert "abc and so on" == released
+    assert joint is not None and (100, False) == (joint.dropped_chars, joint.mismatch)
+
+
 @pytest.mark.parametrize("setting", [{"restart": False}, {"min_overlap": 60}])
 def test_a_restart_is_not_always_looked_for(setting: dict[str, Any]) -> None:
     """`restart = false`, or a text shorter than the shortest repeat: R is just appended."""

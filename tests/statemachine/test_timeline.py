@@ -893,3 +893,30 @@ def test_thinking_before_interleaved_calls() -> None:
     play.start("text", 4)
 
     assert ([], "+0") == (held, names(play.effects)[0])
+
+
+def test_a_call_is_dropped_while_text_is_held() -> None:
+    """A call that the cap drops takes nothing of the text with it that still waits at the seam."""
+    play = continued(closed=False)
+    play.start("text", 0)
+    play.delta("One two", 0)
+    play.call('{"a": ', 1, closed=False)
+    play.stop("length")
+
+    assert {0: SAID + "One two"} == play.shown
+
+
+def test_text_behind_a_held_call_waits_however_much_it_is() -> None:
+    """More text of a block that was being shown waits behind an open call, each piece of it."""
+    play = release("tool_use", "closed")
+    play.start()
+    play.delta("Before. ")
+    play.call('{"a": ', 1, closed=False)
+    held = [names(play.delta(text)) for text in ("After ", "that, ", "more. ")]
+    play.delta("1}", 1, "input")
+    play.close(1)
+
+    assert [[], [], []] == held
+    assert ["+1", '{"a": ', "After ", "that, ", "more. ", "1}", "-1"] == (
+        names(play.start("text", 2))
+    )

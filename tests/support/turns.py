@@ -90,7 +90,8 @@ class PlainBuilder:
         how = "poll" if poll else "resume"
         if how not in request.get("resumable", ()):
             return None
-        return Request({}, method="GET", path=f"/{how}/{handle['id']}")
+        place = f"/{handle['at']}" if "at" in handle else ""
+        return Request({}, method="GET", path=f"/{how}/{handle['id']}{place}")
 
     def stop_call(self, policy: Policy, handle: Mapping[str, Any]) -> Request | None:
         """A stop call, for handles that say so."""
