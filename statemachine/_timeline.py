@@ -443,6 +443,8 @@ class Timeline:
             if block.closed or block.kind not in _TEXT or not block.pending:
                 continue
             if self._keeps_fragment(block, keep_short=keep_short, marked=marked):
+                block.solid = True
+                block.ready = block.mode in ("live", "word")
                 self._flush_pending(block)
             else:
                 block.lost, block.pending = block.pending, ""
