@@ -133,8 +133,8 @@ class TurnSettings(Table):
 class History(Table):
     """A caller's own history."""
 
-    repair: Literal["off", "pair"] = "off"
-    """``pair``: orphaned tool calls of the caller are answered as interrupted, and recorded."""
+    repair: Literal["off"] = "off"
+    """A caller's history is sent as it is; pairing orphaned tool calls is not built yet."""
 
 
 class Wire(Table):
